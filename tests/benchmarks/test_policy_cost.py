@@ -19,7 +19,7 @@ from yarnam.core.model.plans import NoFit, Reason
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
 from yarnam.core.model.tickets import Demand, PolicyTicket, RunningGang, Ticket
-from yarnam.core.policies.chosen_policy import PolicyInForce
+from yarnam.core.policies.chosen_policy import ActivePolicy
 from yarnam.core.policies.policy_registry import DEFAULT, NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
 from yarnam.core.policies.queue_schedule import as_running, decide_by_schedule, queue_schedule
@@ -119,15 +119,15 @@ def test_a_decision_at_a_thousand_tickets(name: str, most: int) -> None:
     """The look of a job that runs or is suspended, and that of one that waits for its turn.
     ``most``: priorities are 0 to this."""
     policy = policy_named(name)
-    in_force = PolicyInForce(policy, read_settings(name, policy.settings, {}), 3)
+    active = ActivePolicy(policy, read_settings(name, policy.settings, {}), 3)
     seen = a_thousand_tickets(most)
     runs, waits = seen.running[-1].job, seen.tickets[-1]
 
     def as_one_that_runs() -> None:
-        queue_schedule(QUEUE, seen, in_force, {}).row(runs)
+        queue_schedule(QUEUE, seen, active, {}).row(runs)
 
     def as_one_that_waits() -> None:
-        found, world = NOBODY.schedule(waits, seen, in_force)
+        found, world = NOBODY.schedule(waits, seen, active)
         decide_by_schedule(found, waits, world, never_asked, may_fit=False, may_claim=False)
 
     took_s = [_least_s(look) for look in (as_one_that_runs, as_one_that_waits)]

@@ -11,7 +11,7 @@ from kazoo.exceptions import NoAuthError
 
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.adapters.zookeeper.queue_policies import MAX_BYTES, QueuePolicies
-from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, checked, in_force
+from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, active_policy, checked
 from yarnam.errors import BadConfig, UsageError
 from yarnam.wire.codec import encode
 
@@ -120,7 +120,7 @@ def test_without_them_it_says_so(open_policies: Open) -> None:
 def test_what_is_no_choice_suspends_nobody(open_policies: Open, written: bytes) -> None:
     job, kazoo, root = open_policies()
     kazoo.create(f"{root}/policies/{QUEUE}", written, makepath=True)
-    found = in_force(job.of(QUEUE))
+    found = active_policy(job.of(QUEUE))
     if found is not None:
         assert found.policy is None
         assert found.trouble.isprintable()

@@ -82,7 +82,7 @@ from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, PolicyTicket, RunningGang, Ticket
-from yarnam.core.policies.chosen_policy import QueuePolicy, in_force
+from yarnam.core.policies.chosen_policy import QueuePolicy, active_policy
 from yarnam.core.queues.allocation_reading import read_allocations
 from yarnam.core.queues.capacity import CapacityInput, lint_capacity
 from yarnam.core.queues.capacity.capacity_file import read_settings_of
@@ -150,7 +150,7 @@ GANG = RunningGang("application_1_0001", "root.gpu", 8, 2000.0, ((NodeId("gpu-1"
 
 def chosen_policy(data: bytes) -> None:
     """Jobs go by what they understand, or by arrival: never is there another error."""
-    found = in_force(queue_policies.decoded(Entry(data, 0, 7, 0)))
+    found = active_policy(queue_policies.decoded(Entry(data, 0, 7, 0)))
     assert found is None or found.version == 7
 
 

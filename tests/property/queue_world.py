@@ -19,7 +19,7 @@ from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import Demand, HoldState, PolicyTicket, RunningGang, Ticket
 from yarnam.core.placement.plan_request import plan_request
-from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy, in_force
+from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy, active_policy
 from yarnam.core.queue_client import ClientLimits, QueueClient, new_client, queued_job, step
 from yarnam.core.queue_client import client_actions as ca
 from yarnam.core.queue_client import client_events as ce
@@ -325,7 +325,7 @@ class QueueWorld:
             case ca.ReadTickets():
                 return ce.TicketsRead(serial, listed)
             case ca.ReadPolicy():
-                return ce.PolicyRead(serial, self.chosen, in_force(self.chosen))
+                return ce.PolicyRead(serial, self.chosen, active_policy(self.chosen))
             case ca.PollCluster(max_age_s=max_age_s):
                 is_shared = self.is_shared and bool(max_age_s)
                 snapshot = snapshot_of(self.used, is_shared=is_shared)

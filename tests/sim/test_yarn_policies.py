@@ -17,7 +17,7 @@ from tests.sim.fresh_process import printed
 from yarnam.am import job_accounts, queue_client_shell
 from yarnam.core.admission import Ask, Contention, Decision, Planner
 from yarnam.core.model.tickets import Ticket
-from yarnam.core.policies.chosen_policy import PolicyInForce
+from yarnam.core.policies.chosen_policy import ActivePolicy
 from yarnam.core.policies.policy_registry import DEFAULT, NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
 from yarnam.core.policies.queue_schedule import QueueSchedule, decide_by_schedule
@@ -155,7 +155,7 @@ def test_every_decision_is_that_of_a_job_alone(
     """The simulator computes the schedule once for all jobs; an ApplicationMaster would come to
     the same decision from the tickets that it reads."""
     chosen = read_settings(policy, policy_named(policy).settings, {})
-    in_force = PolicyInForce(policy_named(policy), chosen, 1)
+    active = ActivePolicy(policy_named(policy), chosen, 1)
     compared = Counter[str]()
 
     def both(
@@ -163,7 +163,7 @@ def test_every_decision_is_that_of_a_job_alone(
     ) -> tuple[Decision, JobDecision]:
         decision, row = decide_by_schedule(found, me, seen, plan, **more)
         assert not any(one.job == me.job and one.is_acquiring for one in seen.tickets)
-        schedule, world = TicketList().schedule(me, seen, in_force)
+        schedule, world = TicketList().schedule(me, seen, active)
         alone, its_row = decide_by_schedule(schedule, me, world, plan, **more)
         assert type(decision) is type(alone)
         assert replace(row, why="") == replace(its_row, why="")

@@ -441,14 +441,14 @@ class ApplicationMaster:
         return self._observers.completed(job_status(facts))
 
     def _policy_status(self) -> PolicyStatus | None:
-        in_force, row = self._queue.client.policy, self._queue.client.decision
-        if in_force is None:
+        active, row = self._queue.client.policy, self._queue.client.decision
+        if active is None:
             return None
-        told = self.policy_ticket(in_force.version)
+        told = self.policy_ticket(active.version)
         shown = PolicyStatus(
-            in_force.name,
-            in_force.version,
-            trouble=in_force.trouble,
+            active.name,
+            active.version,
+            trouble=active.trouble,
             service_gpu_s=round(told.service(self._clock.now_s()), 1),
             pause_cost_s=told.pause_cost_s,
             can_suspend=told.can_suspend,

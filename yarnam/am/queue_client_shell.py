@@ -23,7 +23,7 @@ from yarnam.core.gang import Gang
 from yarnam.core.gang.elastic.sizing import WaitingJob, waiting_jobs
 from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.tickets import PolicyTicket, Ticket
-from yarnam.core.policies.chosen_policy import in_force
+from yarnam.core.policies.chosen_policy import active_policy
 from yarnam.core.policies.schedule import JobDecision
 from yarnam.core.queue_client import QueueClient, QueuedJob, new_client, step
 from yarnam.core.queue_client import client_actions as ca
@@ -357,7 +357,7 @@ def _called(  # noqa: RET503 - assert_never does not return
             return ce.TicketsRead(serial, queue.others())
         case ca.ReadPolicy(serial=serial):
             chosen = queue.policy()
-            return ce.PolicyRead(serial, chosen, in_force(chosen))
+            return ce.PolicyRead(serial, chosen, active_policy(chosen))
         case _:
             assert_never(action)
 

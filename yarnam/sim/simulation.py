@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from yarnam.core.policies.chosen_policy import PolicyInForce
+from yarnam.core.policies.chosen_policy import ActivePolicy
 from yarnam.core.policies.policy_registry import DEFAULT, policy_named
 from yarnam.sim.central import CentralScheduler
 from yarnam.sim.gangs.gang_job import GangJob
@@ -146,15 +146,15 @@ class _Watchers:
     def __init__(self, world: World, settings: SimSettings) -> None:
         self._world = world
         self._of: dict[str, ScheduleWatcher] = {}
-        self._in_force: PolicyInForce | None = None
+        self._active: ActivePolicy | None = None
         if settings.mode is Mode.TICKETS and settings.policy != DEFAULT:
             policy = policy_named(settings.policy)
-            self._in_force = PolicyInForce(policy, settings.policy_settings, 1)
+            self._active = ActivePolicy(policy, settings.policy_settings, 1)
 
     def of(self, queue: str) -> ScheduleWatcher | None:
         """``None`` means jobs wait by themselves."""
-        if self._in_force is not None and queue not in self._of:
-            self._of[queue] = ScheduleWatcher(queue, self._world, self._in_force)
+        if self._active is not None and queue not in self._of:
+            self._of[queue] = ScheduleWatcher(queue, self._world, self._active)
         return self._of.get(queue)
 
 

@@ -71,9 +71,9 @@ def check_tar(source: Source, found: Findings, member: MemberCheck) -> None:
     found.note(
         Reason.UNPROTECTED, "tar protects headers only: contents by their own formats, if any"
     )
-    if samples.apart:
+    if samples.split:
         message = (
-            f"the parts of sample {samples.apart} are apart: readers of shards take it for two"
+            f"the members of sample {samples.split} are not adjacent: shard readers see two samples"
         )
         found.note(Reason.BAD_STRUCTURE, message)
 
@@ -104,18 +104,18 @@ class _Samples:
     to its first dot, as they come."""
 
     def __init__(self) -> None:
-        self.apart = ""
+        self.split = ""
         self._last = ""
         self._seen: set[str] = set()
 
     def take(self, name: str) -> None:
         folder, slash, base = name.rpartition("/")
         stem, dot, _ = base.partition(".")
-        if not dot or not stem or self.apart:
+        if not dot or not stem or self.split:
             return
         key = f"{folder}{slash}{stem}"
         if key != self._last and key in self._seen:
-            self.apart = key
+            self.split = key
         self._last = key
         if len(self._seen) < _MOST_SAMPLES:
             self._seen.add(key)

@@ -17,10 +17,10 @@ from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueVi
 from yarnam.core.model.tickets import Demand, HoldState, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import (
     NOTHING_CHOSEN,
-    PolicyInForce,
+    ActivePolicy,
     QueuePolicy,
+    active_policy,
     checked,
-    in_force,
 )
 from yarnam.core.policies.queue_schedule import (
     RECORD_SLACK_S,
@@ -37,9 +37,9 @@ VERSION = 7
 NOW = 100_000.0
 
 
-def chosen(name: str = "tiresias", **settings: str) -> PolicyInForce:
+def chosen(name: str = "tiresias", **settings: str) -> ActivePolicy:
     usual = {"least_run": "0", "least_pause": "0"} if name == "tiresias" else {}
-    found = in_force(replace(checked(name, usual | settings), version=VERSION))
+    found = active_policy(replace(checked(name, usual | settings), version=VERSION))
     assert found is not None
     return found
 
@@ -79,7 +79,7 @@ def seen(snapshot: ClusterSnapshot, tickets: list[Ticket], gangs: list[RunningGa
     return Contention(snapshot, tickets, gangs, NOW)
 
 
-def row(job: str, world: Contention, policy: PolicyInForce, **recorded: float) -> JobDecision:
+def row(job: str, world: Contention, policy: ActivePolicy, **recorded: float) -> JobDecision:
     return queue_schedule(QUEUE, world, policy, recorded).row(job)
 
 
@@ -250,7 +250,7 @@ def test_mixed_versions_go_by_arrival_and_suspend_nobody(
 def test_a_choice_that_cannot_be_carried_out_is_said_and_suspends_nobody(
     stored: QueuePolicy,
 ) -> None:
-    found = in_force(stored)
+    found = active_policy(stored)
     assert found is not None
     assert found.policy is None
     world = seen(cluster([4]), [ticket("new", 4)], [gang("old", {"n0": 4})])
@@ -259,9 +259,9 @@ def test_a_choice_that_cannot_be_carried_out_is_said_and_suspends_nobody(
 
 
 def test_nothing_chosen_and_the_default_are_the_same() -> None:
-    assert in_force(None) is None
-    assert in_force(NOTHING_CHOSEN) is None
-    assert in_force(QueuePolicy("smallest-first", version=3)) is None
+    assert active_policy(None) is None
+    assert active_policy(NOTHING_CHOSEN) is None
+    assert active_policy(QueuePolicy("smallest-first", version=3)) is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from yarnam.cli.rendering.console import Line, table
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.printable import MOST_SHOWN_AT_S, within
 from yarnam.core.policies.cells import Cells, QueueCells
-from yarnam.core.policies.chosen_policy import QueuePolicy, in_force
+from yarnam.core.policies.chosen_policy import QueuePolicy, active_policy
 from yarnam.core.policies.policy_registry import NAMES, policy_named
 from yarnam.wire.codec import to_plain
 
@@ -66,7 +66,7 @@ def policy_lines(queue: str, chosen: QueuePolicy) -> Iterator[Line]:
         return
     yield f"{queue}: {words(chosen)}"
     yield f"version {chosen.version}"
-    found = in_force(chosen)
+    found = active_policy(chosen)
     if found is None:
         return
     if found.policy is None:

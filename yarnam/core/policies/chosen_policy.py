@@ -38,7 +38,7 @@ NOTHING_CHOSEN = QueuePolicy(DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyInForce:
+class ActivePolicy:
     """What jobs go by."""
 
     policy: Policy | None
@@ -59,7 +59,7 @@ def checked(name: str, given: Mapping[str, str], *, by: str = "", at_s: float = 
     return QueuePolicy(name, tuple(sorted(given.items())), by, at_s)
 
 
-def in_force(chosen: QueuePolicy | None) -> PolicyInForce | None:
+def active_policy(chosen: QueuePolicy | None) -> ActivePolicy | None:
     """``None`` means nothing but the default is chosen, so every job acts on its own. A choice that
     this version of yarnam cannot carry out makes its jobs go by arrival, and say so."""
     if chosen is None or chosen.is_default:
@@ -72,5 +72,5 @@ def in_force(chosen: QueuePolicy | None) -> PolicyInForce | None:
         except UsageError as error:
             trouble = error.message
         else:
-            return PolicyInForce(policy, settings, chosen.version)
-    return PolicyInForce(None, {}, chosen.version, f"the queue's policy is not usable: {trouble}")
+            return ActivePolicy(policy, settings, chosen.version)
+    return ActivePolicy(None, {}, chosen.version, f"the queue's policy is not usable: {trouble}")

@@ -31,7 +31,7 @@ from yarnam.core.model.events import (
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.snapshot import ClusterSnapshot, Node
 from yarnam.core.model.tickets import HoldState, MustWait, PolicyTicket, RunningGang, Ticket
-from yarnam.core.policies.chosen_policy import PolicyInForce
+from yarnam.core.policies.chosen_policy import ActivePolicy
 from yarnam.core.policies.gpu_nodes import NodeCapacity, Shape
 from yarnam.core.policies.policy_registry import by_arrival, decide
 from yarnam.core.policies.policy_ticket import believed
@@ -105,7 +105,7 @@ class QueueSchedule:
 
 
 def queue_schedule(
-    queue: str, seen: Contention, in_force: PolicyInForce, recorded_gpu_s: Mapping[str, float]
+    queue: str, seen: Contention, active: ActivePolicy, recorded_gpu_s: Mapping[str, float]
 ) -> QueueSchedule:
     """``seen``: with the job's own ticket or running gang, as the others see it."""
     waiting = [one for one in seen.tickets if one.queue == queue and _counts(one, seen.now_s)]
@@ -126,11 +126,11 @@ def queue_schedule(
     jobs = [believed(_not_ahead(one, now_s), least_gpu_s, now_s) for one in told]
     capacity = _capacity(queue, seen, waiting, running)
     view = SchedulingView(jobs, capacity, now_s, seen.snapshot, LATE_S)
-    if in_force.policy is None:
-        schedule = by_arrival(view, in_force.trouble)
+    if active.policy is None:
+        schedule = by_arrival(view, active.trouble)
     else:
-        version = in_force.version
-        schedule = decide(in_force.policy, view, in_force.settings, settings_version=version)
+        version = active.version
+        schedule = decide(active.policy, view, active.settings, settings_version=version)
     acquiring = min((one.job for one in waiting if one.is_acquiring), default="")
     return QueueSchedule(schedule, acquiring, _moved(jobs, capacity, schedule))
 

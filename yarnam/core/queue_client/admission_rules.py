@@ -10,7 +10,7 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.plans import NoFit
 from yarnam.core.model.tickets import MustWait, Ticket
 from yarnam.core.policies.cells import closed_to
-from yarnam.core.policies.chosen_policy import PolicyInForce, QueuePolicy
+from yarnam.core.policies.chosen_policy import ActivePolicy, QueuePolicy
 from yarnam.core.policies.queue_schedule import decide_by_schedule
 from yarnam.core.policies.schedule import JobDecision
 from yarnam.core.queue_client.client_events import Moment
@@ -35,7 +35,7 @@ def with_policy_of(client: QueueClient, listed: TicketList, moment: Moment) -> Q
 
 
 def with_policy(
-    client: QueueClient, chosen: QueuePolicy, active: PolicyInForce | None, moment: Moment
+    client: QueueClient, chosen: QueuePolicy, active: ActivePolicy | None, moment: Moment
 ) -> QueueClient:
     """The client that knows this choice for its queue."""
     if chosen == client.chosen:

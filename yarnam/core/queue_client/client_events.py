@@ -10,7 +10,7 @@ from yarnam.core.admission import Decision
 from yarnam.core.model.job_status import StartForecast
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import MustWait, PolicyTicket, Ticket
-from yarnam.core.policies.chosen_policy import PolicyInForce, QueuePolicy
+from yarnam.core.policies.chosen_policy import ActivePolicy, QueuePolicy
 from yarnam.core.policies.schedule import JobDecision
 from yarnam.core.queue_client.cluster_poll import ClusterPoll
 from yarnam.core.queue_client.gang_view import GangView
@@ -93,7 +93,7 @@ class TicketsRead:
 class PolicyRead:
     serial: int
     chosen: QueuePolicy
-    active: PolicyInForce | None
+    active: ActivePolicy | None
 
 
 @dataclass(frozen=True, slots=True)

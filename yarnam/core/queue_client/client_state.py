@@ -18,7 +18,7 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import StartForecast, WaitQueueStatus
 from yarnam.core.model.plans import Target
 from yarnam.core.model.tickets import Demand, MustWait, RunningGang, Ticket
-from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, PolicyInForce, QueuePolicy
+from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, ActivePolicy, QueuePolicy
 from yarnam.core.policies.schedule import JobDecision
 from yarnam.core.queue_client.cluster_poll import ClusterPoll
 from yarnam.core.queue_client.gang_view import GangView
@@ -257,7 +257,7 @@ class QueueClient:
     ran_at_s: float = -inf
     """When the gang was last seen running."""
     chosen: QueuePolicy = NOTHING_CHOSEN
-    policy: PolicyInForce | None = None
+    policy: ActivePolicy | None = None
     """The active policy. ``None`` if nothing but the default is chosen."""
     decision: JobDecision | None = None
     """The policy's decision for this job."""

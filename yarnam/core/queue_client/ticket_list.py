@@ -8,7 +8,12 @@ from dataclasses import dataclass, field, replace
 from yarnam.core.admission import Contention
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import RunningGang, Ticket, in_same_partitions
-from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, PolicyInForce, QueuePolicy, in_force
+from yarnam.core.policies.chosen_policy import (
+    NOTHING_CHOSEN,
+    ActivePolicy,
+    QueuePolicy,
+    active_policy,
+)
 from yarnam.core.policies.queue_schedule import QueueSchedule, queue_schedule
 
 
@@ -27,9 +32,9 @@ class TicketList:
     recorded_gpu_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """GPU-seconds that the ResourceManager has charged applications, where it reports them."""
 
-    def active(self) -> PolicyInForce | None:
+    def active(self) -> ActivePolicy | None:
         """The policy that jobs go by. ``None`` if nothing but the default is chosen."""
-        return in_force(self.policy)
+        return active_policy(self.policy)
 
     def contention(self, me: Ticket, snapshot: ClusterSnapshot, now_s: float) -> Contention:
         """The jobs and the cluster that the admission decision of ``me`` is about."""
@@ -37,7 +42,7 @@ class TicketList:
         return Contention(snapshot, tickets, self.running, now_s)
 
     def schedule(
-        self, mine: Ticket | RunningGang, seen: Contention, policy: PolicyInForce
+        self, mine: Ticket | RunningGang, seen: Contention, policy: ActivePolicy
     ) -> tuple[QueueSchedule, Contention]:
         """The schedule of the queue, and the contention with the job itself in it."""
         tickets = [ticket for ticket in seen.tickets if ticket.job != mine.job]

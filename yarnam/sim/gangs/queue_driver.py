@@ -38,7 +38,7 @@ from yarnam.core.model.tickets import NOT_ITS_TURN, Demand, RunningGang, Ticket
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, spare_for_growth
 from yarnam.core.placement.plan_request import may_keep_clear, plan_request
-from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, PolicyInForce, QueuePolicy
+from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, ActivePolicy, QueuePolicy
 from yarnam.core.policies.queue_schedule import QueueSchedule
 from yarnam.core.policies.schedule import Act
 from yarnam.core.queue_client import ClientLimits, QueueClient, QueuedJob, new_client, step
@@ -78,13 +78,13 @@ class SimTicketList(TicketList):
         return self.world.tickets.contention(snapshot, now_s)
 
     def schedule(
-        self, mine: Ticket | RunningGang, seen: Contention, policy: PolicyInForce
+        self, mine: Ticket | RunningGang, seen: Contention, policy: ActivePolicy
     ) -> tuple[QueueSchedule, Contention]:
         assert self.watcher is not None
         return self.watcher.schedule(), self.watcher.contention()
 
-    def active(self) -> PolicyInForce | None:
-        return None if self.watcher is None else self.watcher.in_force
+    def active(self) -> ActivePolicy | None:
+        return None if self.watcher is None else self.watcher.active
 
 
 class QueueDriver:
@@ -130,7 +130,7 @@ class QueueDriver:
         self._gang: Gang | None = None
         chosen = NOTHING_CHOSEN
         if watcher is not None:
-            chosen = QueuePolicy(watcher.in_force.name, version=watcher.in_force.version)
+            chosen = QueuePolicy(watcher.active.name, version=watcher.active.version)
         self._listed = SimTicketList(policy=chosen, world=world, watcher=watcher)
         self._deliver: Deliver
         self.client: QueueClient
@@ -159,7 +159,7 @@ class QueueDriver:
             self._fold(ce.Opened(), ce.Connected())
         if self._watcher is not None:
             # All know the policy from the start, so their schedules are one.
-            active = self._watcher.in_force
+            active = self._watcher.active
             self.client = replace(self.client, chosen=self._listed.policy, policy=active)
             self._watcher.join(job.spec.name, self)
 

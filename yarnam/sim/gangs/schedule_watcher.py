@@ -8,7 +8,7 @@ from math import inf
 from typing import Protocol
 
 from yarnam.core.admission import Contention
-from yarnam.core.policies.chosen_policy import PolicyInForce
+from yarnam.core.policies.chosen_policy import ActivePolicy
 from yarnam.core.policies.queue_schedule import QueueSchedule, queue_schedule
 from yarnam.sim.world import World
 
@@ -33,8 +33,8 @@ class WatchedJob(Protocol):
 class ScheduleWatcher:
     """Of one queue."""
 
-    def __init__(self, queue: str, world: World, in_force: PolicyInForce) -> None:
-        self.in_force = in_force
+    def __init__(self, queue: str, world: World, active: ActivePolicy) -> None:
+        self.active = active
         self._queue = queue
         self._world = world
         self._jobs: dict[str, WatchedJob] = {}
@@ -55,7 +55,7 @@ class ScheduleWatcher:
 
     @property
     def resizes(self) -> bool:
-        return self.in_force.policy is not None and self.in_force.policy.resizes
+        return self.active.policy is not None and self.active.policy.resizes
 
     @property
     def is_stale(self) -> bool:
@@ -74,7 +74,7 @@ class ScheduleWatcher:
         found, world = self._found, self._world
         if found is None or self.is_stale:
             now_s = world.timeline.now_s
-            found = self._found = queue_schedule(self._queue, self.contention(), self.in_force, {})
+            found = self._found = queue_schedule(self._queue, self.contention(), self.active, {})
             self._versions = (world.rm.nodes.version, world.tickets.version)
             changes_s = found.schedule.next_change_s
             # It cannot come to another decision at the same instant.
