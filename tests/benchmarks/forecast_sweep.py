@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.admission.forecast import PLAYS, Forecast, from_plays, play_starts
 from yarnam.core.model.tickets import Ticket
 from yarnam.sim import (
@@ -132,7 +132,7 @@ def holds(world: str, seeds: Sequence[int]) -> Holds:
 
 
 def _run(given: Workload, made: dict[int, _Made]) -> Outcome:
-    def on_wait(job: SimJob, ticket: Ticket, seen: Contention) -> float | None:
+    def on_wait(job: SimJob, ticket: Ticket, seen: QueueSnapshot) -> float | None:
         plays = play_starts(ticket, seen, PLAYS)
         found = from_plays(ticket, seen, plays)
         if not isinstance(found, Forecast):

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.plans import NoFit, Reason
 from yarnam.core.model.resources import Resources
@@ -153,7 +153,7 @@ def _least_s(look: Callable[[], None]) -> float:
     return min(taken_s)
 
 
-def a_thousand_tickets(most: int) -> Contention:
+def a_thousand_tickets(most: int) -> QueueSnapshot:
     """400 gangs that fill 2,000 GPUs, and 600 that wait; each tenth is elastic, most have run."""
     dice, of_priorities = random.Random(7), random.Random(8)
     free, running, waiting = [8] * NODES, list[RunningGang](), list[Ticket]()
@@ -183,7 +183,7 @@ def a_thousand_tickets(most: int) -> Contention:
         for number, left in enumerate(free)
     )  # fmt: skip
     queue = QueueView(QUEUE, used=GPU.times(8 * NODES - sum(free)))
-    return Contention(ClusterSnapshot(NOW_S, nodes, queue), waiting, running, NOW_S)
+    return QueueSnapshot(ClusterSnapshot(NOW_S, nodes, queue), waiting, running, NOW_S)
 
 
 def _node(number: int) -> NodeId:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.admission.decision import admit
 from yarnam.core.admission.forecast import forecast
 from yarnam.core.admission.ticket_checks import believed_gang, believed_ticket
@@ -102,7 +102,7 @@ def test_any_ticket_is_decided_and_forecast_without_a_fault(
     believed = {one.job: one for one in found if isinstance(one, Ticket) and one.job != ME.job}
     running = [believed_gang(one, applications) for one in given_gangs]
     gangs_believed = tuple(one for one in running if isinstance(one, RunningGang))
-    seen = Contention(snapshot(3), tuple(believed.values()), gangs_believed, NOW_S)
+    seen = QueueSnapshot(snapshot(3), tuple(believed.values()), gangs_believed, NOW_S)
     assert isinstance(admit(ME, seen, fits_now=fits), (Admitted, MustWait))
     forecast(ME, seen, plays=2)
 
@@ -128,7 +128,7 @@ def test_nobody_is_head_before_his_application_has_waited(forged: Ticket) -> Non
     if isinstance(found, str):
         return
     used = snapshot(3, used=Resources(1024, 1, 1))
-    turn = admit(ME, Contention(used, (found,), (), NOW_S), fits_now=True)
+    turn = admit(ME, QueueSnapshot(used, (found,), (), NOW_S), fits_now=True)
     assert isinstance(turn, Admitted) or not turn.is_reserved
 
 
@@ -137,11 +137,11 @@ def test_a_gang_that_the_cluster_cannot_hold_is_no_head() -> None:
     impossible = waiting(2, Demand(Resources(1024, 1, 8), 4), taken_at_s=NOW_S - 90_000.0)
     for declared_s in (None, 60.0):
         me = replace(ME, duration_s=declared_s)
-        turn = admit(me, Contention(snapshot(3), (impossible,), (), NOW_S), fits_now=True)
+        turn = admit(me, QueueSnapshot(snapshot(3), (impossible,), (), NOW_S), fits_now=True)
         assert isinstance(turn, Admitted)
     possible = replace(impossible, demands=(Demand(Resources(1024, 1, 8), 3),))
     used = snapshot(3, used=Resources(1024, 1, 1))
-    turn = admit(ME, Contention(used, (possible,), (), NOW_S), fits_now=True)
+    turn = admit(ME, QueueSnapshot(used, (possible,), (), NOW_S), fits_now=True)
     assert isinstance(turn, MustWait)
     assert turn.is_reserved
 
@@ -153,7 +153,7 @@ def test_a_million_slots_are_not_made(count: int) -> None:
     tiny = waiting(2, Demand(Resources(64, 0, 0), count), taken_at_s=NOW_S - 90_000.0)
     full = snapshot(60, used=SIZE)
     nodes = (replace(full.nodes[0], used=NOTHING), *full.nodes[1:])  # with room for one of both
-    seen = Contention(replace(full, nodes=nodes), (tiny,), (), NOW_S)
+    seen = QueueSnapshot(replace(full, nodes=nodes), (tiny,), (), NOW_S)
     if count > MAX_TASKS:
         assert isinstance(believed_ticket(tiny, None, NOW_S), str)
         return

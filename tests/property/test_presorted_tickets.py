@@ -14,7 +14,7 @@ from yarnam.core.admission.reservations import (
     gangs_on_nodes_after,
 )
 from yarnam.core.admission.wait_queue import (
-    Contention,
+    QueueSnapshot,
     gang_ages,
     gpus_by_queue,
     node_sizes,
@@ -82,7 +82,7 @@ def test_the_same_queue(
         RunningGang(f"r{n}", QUEUES[0], gpus, None, (), 1_000.0 * n)
         for n, gpus in enumerate(running)
     )
-    plain = Contention(snapshot, waiting, gangs, NOW_S)
+    plain = QueueSnapshot(snapshot, waiting, gangs, NOW_S)
     known_gpus = gpus_by_queue(waiting, plain)
     fast = replace(plain, presorted=presorted(snapshot, waiting, node_sizes(nodes), known_gpus))
     assert fast.presorted is not None
@@ -104,7 +104,7 @@ def test_some_that_come_and_go(
     nodes = (Node(NodeId("n"), RackId("/r"), NodeState.RUNNING, amount(40), Resources()),)
     snapshot, sizes = ClusterSnapshot(NOW_S, nodes, views[0], views), node_sizes(nodes)
     before, after = all_tickets[:last], all_tickets[first:]
-    seen = Contention(snapshot, before, (), NOW_S)
+    seen = QueueSnapshot(snapshot, before, (), NOW_S)
     asked, asked_later = gpus_by_queue(before, seen), gpus_by_queue(after, seen)
     known = presorted(snapshot, before, sizes, asked)
     assert known is not None
@@ -139,7 +139,7 @@ def test_the_same_decision_by_what_is_worked_out_beforehand(
         )
         for n, gpus in enumerate(used)
     )
-    plain = Contention(snapshot, waiting, gangs, NOW_S)
+    plain = QueueSnapshot(snapshot, waiting, gangs, NOW_S)
     fast = replace(
         plain,
         presorted=presorted(snapshot, waiting, node_sizes(nodes), gpus_by_queue(waiting, plain)),

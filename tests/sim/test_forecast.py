@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.admission.forecast import Forecast, UnknownStart, forecast
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot
@@ -62,7 +62,7 @@ def test_what_happens_is_mostly_within_what_was_forecast() -> None:
         snapshot, running, tickets = as_seen(given)
         outcome = simulate(given, SimSettings(Mode.TICKETS, rm=RM))
         for ticket, record in zip(tickets, outcome.records, strict=True):
-            found = forecast(ticket, Contention(snapshot, tickets, running, 1.0), plays=10)
+            found = forecast(ticket, QueueSnapshot(snapshot, tickets, running, 1.0), plays=10)
             if not isinstance(found, Forecast) or record.wait_s is None or found.likely_s < 60.0:
                 continue
             told += 1
@@ -76,7 +76,7 @@ def test_what_happens_is_mostly_within_what_was_forecast() -> None:
 def test_a_job_that_fits_now_starts_now() -> None:
     snapshot, running, [first, *others] = as_seen(all_at_once(0))
     idle = replace(snapshot, nodes=tuple(replace(n, used=Resources()) for n in snapshot.nodes))
-    found = forecast(first, Contention(idle, [first], (), 1.0))
+    found = forecast(first, QueueSnapshot(idle, [first], (), 1.0))
     assert found == Forecast(0.0, 0.0, 0.0, found.passed_until_s)
     assert others
     assert running
@@ -84,14 +84,16 @@ def test_a_job_that_fits_now_starts_now() -> None:
 
 def test_the_same_question_has_the_same_answer() -> None:
     snapshot, running, tickets = as_seen(all_at_once(2))
-    answers = [forecast(tickets[0], Contention(snapshot, tickets, running, 1.0)) for _ in range(2)]
+    answers = [
+        forecast(tickets[0], QueueSnapshot(snapshot, tickets, running, 1.0)) for _ in range(2)
+    ]
     assert answers[0] == answers[1]
 
 
 def test_gpus_of_strangers_cannot_be_told() -> None:
     snapshot, _, tickets = as_seen(all_at_once(0))
     full = replace(snapshot, nodes=tuple(replace(n, used=n.total) for n in snapshot.nodes))
-    found = forecast(tickets[0], Contention(full, tickets, (), 1.0))
+    found = forecast(tickets[0], QueueSnapshot(full, tickets, (), 1.0))
     assert isinstance(found, UnknownStart)
     assert "96 GPUs are in use by jobs that take no tickets" in found.reason
 
@@ -103,8 +105,8 @@ def test_a_declared_end_bounds_the_forecast() -> None:
     alone = replace(snapshot, nodes=(node,))
     gang = RunningGang("r", me.queue, 8, 601.0, ((node.node_id, 8),), 0.0)
     small = replace(me, demands=(Demand(Resources(1, 1, 1), 1),))
-    found = forecast(small, Contention(alone, [small], (gang,), 1.0))
+    found = forecast(small, QueueSnapshot(alone, [small], (gang,), 1.0))
     assert isinstance(found, Forecast)
     assert 0.0 < found.soonest_s < found.likely_s < found.latest_s <= 660.0
     larger = replace(small, demands=(Demand(Resources(1, 1, 1), 9),))
-    assert isinstance(forecast(larger, Contention(alone, [larger], (gang,), 1.0)), UnknownStart)
+    assert isinstance(forecast(larger, QueueSnapshot(alone, [larger], (gang,), 1.0)), UnknownStart)

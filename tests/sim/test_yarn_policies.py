@@ -15,7 +15,7 @@ import pytest
 
 from tests.sim.fresh_process import printed
 from yarnam.am import job_accounts, queue_client_shell
-from yarnam.core.admission import Ask, Contention, Decision, Planner
+from yarnam.core.admission import Ask, Decision, Planner, QueueSnapshot
 from yarnam.core.model.tickets import Ticket
 from yarnam.core.policies.chosen_policy import ActivePolicy
 from yarnam.core.policies.policy_registry import DEFAULT, NAMES, policy_named
@@ -159,7 +159,7 @@ def test_every_decision_is_that_of_a_job_alone(
     compared = Counter[str]()
 
     def both(
-        found: QueueSchedule, me: Ticket, seen: Contention, plan: Planner, **more: Any
+        found: QueueSchedule, me: Ticket, seen: QueueSnapshot, plan: Planner, **more: Any
     ) -> tuple[Decision, JobDecision]:
         decision, row = decide_by_schedule(found, me, seen, plan, **more)
         assert not any(one.job == me.job and one.is_acquiring for one in seen.tickets)

@@ -137,7 +137,7 @@ class PollBatch:
             return
         number, one = next(iter(left.items()))
         now_s = self._timeline.now_s
-        seen = self._tickets.contention(self._rm.snapshot(one.queue), now_s)
+        seen = self._tickets.queue_snapshot(self._rm.snapshot(one.queue), now_s)
         mine = self._tickets.tickets[number]
         if seen.presorted is not None:
             # One that free GPUs could help: of it the queue is known.

@@ -14,9 +14,9 @@ from yarnam.core.admission.reservations import (
     gangs_on_nodes_after,
 )
 from yarnam.core.admission.wait_queue import (
-    Contention,
     GangAges,
     PresortedTickets,
+    QueueSnapshot,
     gang_ages,
     node_sizes,
     presorted,
@@ -79,9 +79,9 @@ class SimTicketQueue:
             self._shared.note_gang(gang, None)
             self.version += 1
 
-    def contention(self, snapshot: ClusterSnapshot, now_s: float) -> Contention:
+    def queue_snapshot(self, snapshot: ClusterSnapshot, now_s: float) -> QueueSnapshot:
         """What all jobs see."""
-        return self._shared.contention(snapshot, self.tickets, self.running, now_s)
+        return self._shared.queue_snapshot(snapshot, self.tickets, self.running, now_s)
 
     def may_pass(self, ticket: Ticket, now_s: float) -> bool:
         """Whether it may use the nodes that are reserved for the head, by what has been found out
@@ -89,11 +89,11 @@ class SimTicketQueue:
         kept = self._shared.kept
         return kept is not None and kept.lets_pass(ticket, now_s)
 
-    def plain(self, snapshot: ClusterSnapshot, now_s: float) -> Contention:
+    def plain(self, snapshot: ClusterSnapshot, now_s: float) -> QueueSnapshot:
         """The same, without what makes the order by ``wait_queue`` quick: for a policy, which has
         an order of its own."""
         self._shared.forget()
-        return Contention(
+        return QueueSnapshot(
             snapshot, tuple(self.tickets.values()), tuple(self.running.values()), now_s
         )
 
@@ -160,13 +160,13 @@ class _SharedView:
             self._known_gpus[come.queue] += come.gpus
         self._gangs_on = gangs_on_nodes_after(self._gangs_on, gone, come)
 
-    def contention(
+    def queue_snapshot(
         self,
         snapshot: ClusterSnapshot,
         tickets: Mapping[int, Ticket],
         running: Mapping[str, RunningGang],
         now_s: float,
-    ) -> Contention:
+    ) -> QueueSnapshot:
         if self.running is None:
             self._places = []
             self.running = tuple(running.values())
@@ -189,7 +189,7 @@ class _SharedView:
             self._requested = requested(self._ledger.copy(), self._acquiring.values())
         if has_moved or now_s != self._places_at_s:
             self._places, self._places_at_s = [], now_s
-        return Contention(
+        return QueueSnapshot(
             snapshot,
             self._tickets,
             self.running,

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.model.tickets import Ticket
 from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.sim.poll_batch import PollBatch
@@ -19,7 +19,7 @@ Trace = Callable[[str], None]
 """Takes one line for each event of each job."""
 
 
-OnWait = Callable[[SimJob, Ticket, Contention], "float | None"]
+OnWait = Callable[[SimJob, Ticket, QueueSnapshot], "float | None"]
 """Takes a job, its ticket, and what its ApplicationMaster sees; returns ``Ticket.forecast_s``."""
 
 

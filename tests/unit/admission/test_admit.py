@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.admission.decision import admit
 from yarnam.core.admission.places_ahead import NOT_SOON_S
 from yarnam.core.admission.wait_queue import (
@@ -81,7 +81,7 @@ def ask(
     fits_now: bool = True,
 ) -> AdmissionDecision:
     tickets = sorted([*others, me], key=lambda t: t.number)
-    return admit(me, Contention(view, tickets, running, NOW_S), fits_now=fits_now)
+    return admit(me, QueueSnapshot(view, tickets, running, NOW_S), fits_now=fits_now)
 
 
 def may(answer: AdmissionDecision) -> Admitted:
@@ -109,7 +109,7 @@ def test_without_an_explanation_the_first_waits_and_asks_as_with_one() -> None:
         (NOW_S + 10.0, 8, True), (NOW_S + 90.0, 8, False), (NOW_S + 10.0, 6, False),
     ):  # fmt: skip
         gang = RunningGang("r", "root.a", 6, ends_at_s, ((NodeId("n0"), 6),), 0.0)
-        seen = Contention(snapshot(used), [me], (gang,), NOW_S)
+        seen = QueueSnapshot(snapshot(used), [me], (gang,), NOW_S)
         found = [admit(me, seen, fits_now=False, explain=explain) for explain in (True, False)]
         assert [isinstance(one, Admitted) for one in found] == [is_soon] * 2
         if not is_soon:
@@ -134,7 +134,7 @@ def test_the_order_of_tickets_does_not_depend_on_how_they_are_listed() -> None:
     me, others = ticket(3, 1, 8), [ticket(1, 1, 8), ticket(2, 1, 8)]
     view = snapshot(0, 0)
     for line in ([*others, me], [me, *others[::-1]]):
-        answer = admit(me, Contention(view, line, (), NOW_S), fits_now=True)
+        answer = admit(me, QueueSnapshot(view, line, (), NOW_S), fits_now=True)
         assert waits(answer).ahead == 2
 
 
@@ -314,7 +314,7 @@ def test_the_backlog_is_the_same_for_all_who_wait() -> None:
     big, small = ticket(1, 2, 8), ticket(2, 1, 1)
     claimed, aside = ticket(3, 1, 8, is_acquiring=True), ticket(4, 1, 8, aside="it backs off")
     gang = RunningGang("r", "root.a", 16, None, (), NOW_S - 160.0)
-    seen = Contention(snapshot(8, 8), [big, small, claimed, aside], (gang,), NOW_S)
+    seen = QueueSnapshot(snapshot(8, 8), [big, small, claimed, aside], (gang,), NOW_S)
     assert backlog_of(big, seen) == backlog_of(small, seen) == 170.0
     assert backlog_of(big, replace(seen, tickets=[small])) == 170.0
 
@@ -327,10 +327,10 @@ def test_a_due_job_is_the_head_though_its_queue_has_its_share() -> None:
     big = ticket(1, 1, 8, taken_at_s=NOW_S - AT_ITS_SHARE * MOST_PATIENCE_S)
     due_later = ticket(2, 1, 8, queue="root.b", taken_at_s=big.taken_at_s + 1)
     new = ticket(3, 1, 1, queue="root.b")
-    order = wait_queue(new, Contention(view, [big, due_later, new], (), NOW_S)).order
+    order = wait_queue(new, QueueSnapshot(view, [big, due_later, new], (), NOW_S)).order
     assert order == (big, new, due_later)
     sooner = replace(big, taken_at_s=big.taken_at_s + 10)
-    order = wait_queue(new, Contention(view, [sooner, due_later, new], (), NOW_S)).order
+    order = wait_queue(new, QueueSnapshot(view, [sooner, due_later, new], (), NOW_S)).order
     assert order == (due_later, new, sooner)
 
 
@@ -390,7 +390,7 @@ def test_what_a_queue_has_asked_for_counts_as_used() -> None:
     for last, first, running in (
         (me, asked, (runs,)), (other, asked, ()), (other, silent, (runs,)),
     ):  # fmt: skip
-        seen = Contention(view, [first, me, other], running, NOW_S)
+        seen = QueueSnapshot(view, [first, me, other], running, NOW_S)
         assert wait_queue(me, seen).order[-1] == last
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.fakes.cluster_view import cluster
 from tests.unit.am.am_world import APPLICATION, job, record_of
-from yarnam.core.admission import Ask, Contention, Decision
+from yarnam.core.admission import Ask, Decision, QueueSnapshot
 from yarnam.core.admission import decide as decide_on
 from yarnam.core.admission.wait_queue import CERTAIN, LENIENT, MOST_PATIENCE_S
 from yarnam.core.model.actions import RequestPlan
@@ -44,7 +44,7 @@ def decide(
 
     role = spec.roles[0]
     mine = ticket(number, role.tasks, role.resources.gpus, job=APPLICATION, queue=queue)
-    seen = Contention(snapshot, others, (), NOW_S)
+    seen = QueueSnapshot(snapshot, others, (), NOW_S)
     return decide_on(mine, seen, plan, excluded=excluded)
 
 
@@ -127,7 +127,7 @@ def test_a_job_that_can_never_fit_does_not_wait() -> None:
     def never(avoid: tuple[NodeId, ...] = (), *, blind: bool = False) -> PlacementPlan | NoFit:
         return refusal
 
-    seen = Contention(cluster(), (), (), NOW_S)
+    seen = QueueSnapshot(cluster(), (), (), NOW_S)
     assert decide_on(ticket(1, 4), seen, never) is refusal
 
 
@@ -149,6 +149,6 @@ def test_a_plan_is_made_only_where_it_matters() -> None:
         raise AssertionError("there was no need to plan")
 
     mine, ahead = ticket(2, 4), ticket(1, 4)
-    seen = Contention(cluster(), (ahead,), (), NOW_S)
+    seen = QueueSnapshot(cluster(), (ahead,), (), NOW_S)
     assert waits(decide_on(mine, seen, never)).head == ahead
     assert waits(decide_on(mine, replace(seen, tickets=()), never, may_fit=False))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.cluster_view import cluster
 from tests.unit.admission.test_decide import NOW_S, asks, decide, job, ticket, waits
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.admission.entitlement import entitlement, lead_of
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.plans import LocalityLevel, PlacementPlan, Rung, Target, TargetAsk
@@ -72,7 +72,7 @@ def test_without_a_claim_it_waits_as_before() -> None:
     ],
 )
 def test_no_claim(snapshot: ClusterSnapshot, mine: Ticket, others: tuple[Ticket, ...]) -> None:
-    assert entitlement(mine, Contention(snapshot, others, (), NOW_S)) == ""
+    assert entitlement(mine, QueueSnapshot(snapshot, others, (), NOW_S)) == ""
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_no_claim(snapshot: ClusterSnapshot, mine: Ticket, others: tuple[Ticket,
     ],
 )
 def test_a_claim(snapshot: ClusterSnapshot, others: tuple[Ticket, ...]) -> None:
-    assert entitlement(prod(), Contention(snapshot, others, (), NOW_S))
+    assert entitlement(prod(), QueueSnapshot(snapshot, others, (), NOW_S))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_no_claim_where_yarn_might_take_it_from_the_same_queue(
     running = tuple(RunningGang(f"r{n}", OURS, gpus, None) for n, gpus in enumerate(ours))
     behind = tuple(prod(9 + number, tasks=4) for number in range(waiting))
     me = prod()
-    assert bool(entitlement(me, Contention(snapshot, behind, running, NOW_S))) is may
+    assert bool(entitlement(me, QueueSnapshot(snapshot, behind, running, NOW_S))) is may
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_no_claim_where_yarn_would_take_it_on_nodes_that_the_gang_may_not_use(
     snapshot = full(theirs=32)
     mine = tuple(node.node_id for node in snapshot.nodes)[:nodes] or (NodeId("h9:1"),)
     me = prod(included=mine)
-    assert bool(entitlement(me, Contention(snapshot, (), (), NOW_S))) is may
+    assert bool(entitlement(me, QueueSnapshot(snapshot, (), (), NOW_S))) is may
 
 
 def test_free_gpus_on_nodes_that_the_gang_may_not_use_are_no_room() -> None:
@@ -132,14 +132,14 @@ def test_free_gpus_on_nodes_that_the_gang_may_not_use_are_no_room() -> None:
     nodes = (full_node, *(replace(node, used=Resources()) for node in free_nodes))
     snapshot = full(theirs=24, nodes=nodes, minimum=16)
     three = prod(tasks=3, included=(full_node.node_id,))
-    assert entitlement(prod(tasks=3), Contention(snapshot, (), (), NOW_S))
-    assert entitlement(three, Contention(snapshot, (), (), NOW_S)) == ""
+    assert entitlement(prod(tasks=3), QueueSnapshot(snapshot, (), (), NOW_S))
+    assert entitlement(three, QueueSnapshot(snapshot, (), (), NOW_S)) == ""
 
 
 def test_a_queue_that_may_not_be_preempted_has_nothing_to_give() -> None:
     snapshot = full()
     closed = tuple(replace(queue, is_preemptable=False) for queue in snapshot.queues)
-    seen = Contention(replace(snapshot, queues=closed), (), (), NOW_S)
+    seen = QueueSnapshot(replace(snapshot, queues=closed), (), (), NOW_S)
     assert entitlement(prod(), seen) == ""
 
 
@@ -170,7 +170,7 @@ def test_a_claim_asks_first_for_as_few_as_make_gangs_leave(
     served = Target("ps-any", "ps", LocalityLevel.ANY, gpus(0))
     asks = (TargetAsk(served, 3), TargetAsk(target, tasks))
     plan = PlacementPlan((Rung(0, LocalityLevel.ANY, asks, 1.0, "test"),))
-    assert lead_of(plan, me, Contention(snapshot, (), running, NOW_S)) == lead
+    assert lead_of(plan, me, QueueSnapshot(snapshot, (), running, NOW_S)) == lead
 
 
 def test_two_queues_never_take_the_same_gpus_back_and_forth() -> None:
@@ -178,5 +178,5 @@ def test_two_queues_never_take_the_same_gpus_back_and_forth() -> None:
     mine = QueueView(OURS, used=gpus(8), fair_share=gpus(16), minimum=gpus(8))
     victim = QueueView(THEIRS, used=gpus(0), fair_share=gpus(16), minimum=gpus(8))
     snapshot = replace(cluster(used=2), queue=victim, queues=(mine, victim), preempts=True)
-    seen = Contention(snapshot, (), (), NOW_S)
+    seen = QueueSnapshot(snapshot, (), (), NOW_S)
     assert entitlement(ticket(1, 4, 8), seen) == ""

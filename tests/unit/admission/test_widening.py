@@ -14,7 +14,7 @@ from yarnam.core.admission.forecast import (
     wait_ratio,
     widening,
 )
-from yarnam.core.admission.wait_queue import Contention
+from yarnam.core.admission.wait_queue import QueueSnapshot
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
@@ -30,7 +30,7 @@ def factor(
         RunningGang(f"r{n}", "root.a", 8, ends_at_s, (), 0.0, one) for n, one in enumerate(ratios)
     ]
     snapshot = ClusterSnapshot(NOW_S, (), QueueView("root.a"))
-    return widening(ME, Contention(snapshot, [ME, *waiting], running, NOW_S))
+    return widening(ME, QueueSnapshot(snapshot, [ME, *waiting], running, NOW_S))
 
 
 def waits(for_s: float, forecast_s: float | None) -> Ticket:

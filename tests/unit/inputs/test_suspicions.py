@@ -8,11 +8,11 @@ from hdfs_utils.validation.check_in_subprocess import CheckOutcome
 from yarnam.core.inputs.suspicions import (
     ANSWER_MARGIN_S,
     CHECK_LIMIT_S,
-    MAX_CASES,
     MAX_CHECKS,
-    Case,
-    Ruling,
+    MAX_SUSPICIONS,
+    Decision,
     Suspect,
+    Suspicion,
     Suspicions,
     named_inputs,
 )
@@ -30,8 +30,8 @@ GONE = CheckOutcome("gone", message="there is no such file any more")
 
 def played(
     outcomes: dict[str, CheckOutcome], nodes: list[str], suspect_node: str = "n1"
-) -> tuple[Case, list[str]]:
-    """All nodes ask for work until nobody gets any; the case, and who looked in which order."""
+) -> tuple[Suspicion, list[str]]:
+    """All nodes ask for work until nobody gets any. Returns the suspicion and who checked."""
     book = Suspicions()
     assert book.add(Suspect(PATH, "ValueError: bad", suspect_node))
     order_of_looks: list[str] = []
@@ -42,89 +42,89 @@ def played(
                 order_of_looks.append(node)
                 book.done(order.number, outcomes[node])
         book.settle(nodes, 0.0)
-    return book.cases[PATH], order_of_looks
+    return book.suspicions[PATH], order_of_looks
 
 
-def ruling(outcomes: dict[str, CheckOutcome], nodes: list[str] | None = None) -> Ruling:
-    case, _ = played(outcomes, nodes or sorted(outcomes))
-    assert case.ruled is not None
-    return case.ruled.ruling
+def decision(outcomes: dict[str, CheckOutcome], nodes: list[str] | None = None) -> Decision:
+    suspicion, _ = played(outcomes, nodes or sorted(outcomes))
+    assert suspicion.conclusion is not None
+    return suspicion.conclusion.decision
 
 
 def test_another_node_looks_first_then_the_one_that_complained() -> None:
     nodes = ["am", "n1", "n2"]
-    case, looked = played(dict.fromkeys(nodes, CORRUPT), nodes)
+    suspicion, looked = played(dict.fromkeys(nodes, CORRUPT), nodes)
     assert sorted(looked) == ["am", "n1"]
-    assert case.ruled is not None
-    assert case.ruled.ruling is Ruling.PROVED
-    assert case.ruled.reason == "bad-crc"
-    assert "seen on am and n1" in case.ruled.evidence
+    assert suspicion.conclusion is not None
+    assert suspicion.conclusion.decision is Decision.PROVED
+    assert suspicion.conclusion.reason == "bad-crc"
+    assert "seen on am and n1" in suspicion.conclusion.evidence
 
 
 def test_with_one_node_its_word_is_enough() -> None:
-    assert ruling({"n1": CORRUPT}) is Ruling.PROVED
-    assert ruling({"n1": CLEAN}) is Ruling.CLEARED
+    assert decision({"n1": CORRUPT}) is Decision.PROVED
+    assert decision({"n1": CLEAN}) is Decision.CLEARED
 
 
 def test_a_node_that_reads_wrongly_accuses_nobody() -> None:
     for outcomes in ({"am": CLEAN, "n1": CORRUPT}, {"am": CORRUPT, "n1": CLEAN}):
-        case, _ = played(outcomes, ["am", "n1"])
-        assert case.ruled is not None
-        assert case.ruled.ruling is Ruling.SUSPECTED
-        assert case.ruled.reason == "read-differently"
-        assert "check that node" in case.ruled.evidence
+        suspicion, _ = played(outcomes, ["am", "n1"])
+        assert suspicion.conclusion is not None
+        assert suspicion.conclusion.decision is Decision.SUSPECTED
+        assert suspicion.conclusion.reason == "read-differently"
+        assert "check that node" in suspicion.conclusion.evidence
 
 
 def test_what_the_storage_has_lost_is_no_bad_data() -> None:
-    assert ruling({"am": STORAGE, "n1": STORAGE}) is Ruling.STORAGE
-    assert ruling({"am": CLEAN, "n1": STORAGE}) is Ruling.STORAGE
+    assert decision({"am": STORAGE, "n1": STORAGE}) is Decision.STORAGE
+    assert decision({"am": CLEAN, "n1": STORAGE}) is Decision.STORAGE
 
 
 def test_what_nobody_can_read_has_not_been_seen_to_be_wrong() -> None:
     unread = CheckOutcome("not checked", "unreadable", "All DataNodes failed" * 100)
-    case, looked = played({"am": unread, "n1": unread}, ["am", "n1"])
+    suspicion, looked = played({"am": unread, "n1": unread}, ["am", "n1"])
     assert sorted(looked) == ["am", "n1"]
-    assert case.ruled is not None
-    assert case.ruled.ruling is Ruling.STORAGE
-    assert len(case.ruled.evidence) < 600
-    assert ruling({"am": unread, "n1": CORRUPT}) is Ruling.PROVED
+    assert suspicion.conclusion is not None
+    assert suspicion.conclusion.decision is Decision.STORAGE
+    assert len(suspicion.conclusion.evidence) < 600
+    assert decision({"am": unread, "n1": CORRUPT}) is Decision.PROVED
 
 
 def test_clean_means_cleared_only_where_checksums_cover_all() -> None:
-    assert ruling({"am": CLEAN, "n1": CLEAN}) is Ruling.CLEARED
-    case, _ = played({"am": BARE, "n1": BARE}, ["am", "n1"])
-    assert case.ruled is not None
-    assert case.ruled.ruling is Ruling.SUSPECTED
-    assert "no checksums that cover it all" in case.ruled.evidence
-    assert "ValueError: bad" in case.ruled.evidence
+    assert decision({"am": CLEAN, "n1": CLEAN}) is Decision.CLEARED
+    suspicion, _ = played({"am": BARE, "n1": BARE}, ["am", "n1"])
+    assert suspicion.conclusion is not None
+    assert suspicion.conclusion.decision is Decision.SUSPECTED
+    assert "no checksums that cover it all" in suspicion.conclusion.evidence
+    assert "ValueError: bad" in suspicion.conclusion.evidence
 
 
 def test_a_node_without_the_library_gives_way_to_another() -> None:
     outcomes = {"am": UNABLE, "n1": CORRUPT, "n2": CORRUPT}
-    case, looked = played(outcomes, ["am", "n1", "n2"])
-    assert case.ruled is not None
-    assert case.ruled.ruling is Ruling.PROVED
+    suspicion, looked = played(outcomes, ["am", "n1", "n2"])
+    assert suspicion.conclusion is not None
+    assert suspicion.conclusion.decision is Decision.PROVED
     assert sorted(looked) == ["am", "n1", "n2"]
-    case, looked = played({f"n{i}": UNABLE for i in range(9)}, [f"n{i}" for i in range(9)])
+    suspicion, looked = played({f"n{i}": UNABLE for i in range(9)}, [f"n{i}" for i in range(9)])
     assert len(looked) == MAX_CHECKS
-    assert case.ruled is not None
-    assert case.ruled.ruling is Ruling.SUSPECTED
-    assert "needs pyarrow" in case.ruled.evidence
+    assert suspicion.conclusion is not None
+    assert suspicion.conclusion.decision is Decision.SUSPECTED
+    assert "needs pyarrow" in suspicion.conclusion.evidence
 
 
 def test_a_file_that_went_away_or_was_written_again_is_another_file() -> None:
-    assert ruling({"am": GONE, "n1": CORRUPT}) is Ruling.GONE
+    assert decision({"am": GONE, "n1": CORRUPT}) is Decision.GONE
     other = CheckOutcome("clean", format="tfrecord", is_covered=True, length=10)
-    assert ruling({"am": CORRUPT, "n1": other}) is Ruling.GONE
+    assert decision({"am": CORRUPT, "n1": other}) is Decision.GONE
 
 
 def test_nobody_to_look_leaves_the_suspicion() -> None:
     book = Suspicions()
     book.add(Suspect(PATH, "bad", "n1"))
-    (case,) = book.settle([], 0.0)
-    assert case.ruled is not None
-    assert case.ruled.ruling is Ruling.SUSPECTED
-    assert "no node could check it" in case.ruled.evidence
+    (suspicion,) = book.settle([], 0.0)
+    assert suspicion.conclusion is not None
+    assert suspicion.conclusion.decision is Decision.SUSPECTED
+    assert "no node could check it" in suspicion.conclusion.evidence
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
@@ -142,19 +142,19 @@ def test_a_look_that_does_not_end_is_given_up(is_gone: bool) -> None:
     assert order is not None
     book.done(order.number, CORRUPT)
     book.done(late.number, CLEAN)  # too late: nobody waits for it
-    (case,) = book.settle(nodes, at_s)
-    assert case.ruled is not None
-    assert case.ruled.ruling is Ruling.PROVED
+    (suspicion,) = book.settle(nodes, at_s)
+    assert suspicion.conclusion is not None
+    assert suspicion.conclusion.decision is Decision.PROVED
 
 
 def test_the_same_file_is_one_case_and_their_number_is_bounded() -> None:
     book = Suspicions()
     assert book.add(Suspect(PATH, "bad", "n1", times=2, first=4, last=9))
     assert not book.add(Suspect(PATH, "bad again", "n2", times=1, first=1, last=1))
-    said = book.cases[PATH].suspect
+    said = book.suspicions[PATH].suspect
     assert (said.times, said.first, said.last, said.node) == (3, 1, 9, "n1")
-    added = [book.add(Suspect(f"/data/{n}", "bad", "n1")) for n in range(MAX_CASES + 5)]
-    assert (added.count(True), len(book.cases)) == (MAX_CASES - 1, MAX_CASES)
+    added = [book.add(Suspect(f"/data/{n}", "bad", "n1")) for n in range(MAX_SUSPICIONS + 5)]
+    assert (added.count(True), len(book.suspicions)) == (MAX_SUSPICIONS - 1, MAX_SUSPICIONS)
 
 
 ROOTS = {"hdfs://nn:8020/data/set": "/data/set", "/data/set": "/data/set", "/d": "/d"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from yarnam.core.admission import Ask, Contention
+from yarnam.core.admission import Ask, QueueSnapshot
 from yarnam.core.admission.decision import MustWait
 from yarnam.core.model.events import Event, ScaleRequested, SuspendRequested
 from yarnam.core.model.ids import NodeId, RackId
@@ -75,11 +75,13 @@ def cluster(in_use: list[int], each: int = 4, **queue: Any) -> ClusterSnapshot:
     return ClusterSnapshot(NOW, nodes, view, queues=(view, QueueView(OTHER)))
 
 
-def seen(snapshot: ClusterSnapshot, tickets: list[Ticket], gangs: list[RunningGang]) -> Contention:
-    return Contention(snapshot, tickets, gangs, NOW)
+def seen(
+    snapshot: ClusterSnapshot, tickets: list[Ticket], gangs: list[RunningGang]
+) -> QueueSnapshot:
+    return QueueSnapshot(snapshot, tickets, gangs, NOW)
 
 
-def row(job: str, world: Contention, policy: ActivePolicy, **recorded: float) -> JobDecision:
+def row(job: str, world: QueueSnapshot, policy: ActivePolicy, **recorded: float) -> JobDecision:
     return queue_schedule(QUEUE, world, policy, recorded).row(job)
 
 

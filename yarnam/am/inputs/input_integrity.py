@@ -129,7 +129,7 @@ class InputIntegrity:
 
     def _idle(self) -> None:
         """Runs every second: a check may have exceeded its limit, or its node may be lost."""
-        self._rechecks.rule()
+        self._rechecks.conclude()
 
     def _serve(self) -> None:
         self._access.endpoint.serve(self)
@@ -152,7 +152,7 @@ class InputIntegrity:
         done = threading.Event()
 
         def check() -> None:
-            if not self._rechecks.open_cases:
+            if not self._rechecks.open_count:
                 done.set()
 
         for _ in range(int(limit_s / 0.1)):
@@ -217,7 +217,7 @@ class InputIntegrity:
     @property
     def open_checks(self) -> int:
         """Suspected files that are not ruled yet, and last words that are not read yet."""
-        return self._rechecks.open_cases + self._unread
+        return self._rechecks.open_count + self._unread
 
     def excluded_now(self) -> Mapping[str, Sequence[str]]:
         return {one.given.name: one.exclusions.excluded_files for one in self._inputs.all()}

@@ -16,10 +16,10 @@ from hdfs_utils.validation.check_in_subprocess import CheckOutcome
 from yarnam.am.inputs.watched_inputs import WatchedInput, WatchedInputs, Worker
 from yarnam.core.inputs.suspicions import (
     CHECK_LIMIT_S,
-    Case,
     CheckResult,
-    Ruling,
+    Decision,
     Suspect,
+    Suspicion,
     Suspicions,
     named_inputs,
 )
@@ -32,8 +32,8 @@ ALIVE_S = 30.0
 """An agent that has not requested work for this long gets none: one and a half times its poll."""
 CHECK_AGAIN_S = 30.0
 
-STATES = {Ruling.PROVED: State.PROVED, Ruling.SUSPECTED: State.SUSPECTED}
-"""The claim that a ruling makes in the blacklist. A file that the storage has lost is not
+STATES = {Decision.PROVED: State.PROVED, Decision.SUSPECTED: State.SUSPECTED}
+"""The claim that a decision makes in the blacklist. A file that the storage has lost is not
 corrupt: it is cleared."""
 
 CheckHere = Callable[[str, float], CheckOutcome]
@@ -82,19 +82,23 @@ class Rechecks:
         """All suspected files, oldest first."""
         with self._lock:
             return tuple(
-                SuspectStatus(path, case.state, case.ruled.evidence if case.ruled else "")
-                for path, case in self._suspicions.cases.items()
+                SuspectStatus(
+                    path,
+                    suspicion.state,
+                    suspicion.conclusion.evidence if suspicion.conclusion else "",
+                )
+                for path, suspicion in self._suspicions.suspicions.items()
             )
 
     @property
-    def open_cases(self) -> int:
+    def open_count(self) -> int:
         with self._lock:
-            return self._suspicions.open_cases
+            return self._suspicions.open_count
 
     # ---- complaints (blocking: for the worker) -------------------------------------------
 
     def read_last_words(self, node: str, lines: Sequence[str]) -> None:
-        """Opens a case where the last lines of a failed process name an input."""
+        """Opens a suspicion where the last lines of a failed process name an input."""
         self._inputs.begin()
         roots: dict[str, str] = {}
         for one in self._inputs.all():
@@ -105,7 +109,7 @@ class Rechecks:
             self.suspect(Suspect(path, f"a process that failed named it: {last}", node))
 
     def suspect(self, suspect: Suspect) -> None:
-        """Open a case, and let the other jobs know of the suspicion."""
+        """Open a suspicion and publish it to the other jobs."""
         self._inputs.begin()
         one = self._inputs.find(suspect.path)
         if one is None:
@@ -154,7 +158,7 @@ class Rechecks:
         """See ``ports.job_inputs.InputService``."""
         with self._lock:
             self._suspicions.done(number, outcome)
-        self._worker.put(self.rule)
+        self._worker.put(self.conclude)
 
     def without_agents(self) -> None:
         """The agents are leaving: from now on this node checks what is left."""
@@ -164,29 +168,29 @@ class Rechecks:
             # An agent of this very node would else be waited for, as if it were this process.
             for number in self._with_agents:
                 self._suspicions.withdraw(number)
-        self._worker.put(self.rule)
+        self._worker.put(self.conclude)
 
-    def rule(self) -> None:
-        """Closes each case that can be decided. Blocks: call it in the worker."""
+    def conclude(self) -> None:
+        """Closes each suspicion that can be decided. Blocks: call it in the worker."""
         with self._lock:
-            ruled = self._suspicions.settle(self._alive(), self._now_s())
-            has_open = bool(self._suspicions.open_cases)
+            concluded = self._suspicions.settle(self._alive(), self._now_s())
+            has_open = bool(self._suspicions.open_count)
         if has_open:
             self._wake()
-        for case in ruled:
-            self._conclude(case)
+        for suspicion in concluded:
+            self._conclude(suspicion)
 
-    def _conclude(self, case: Case) -> None:
-        assert case.ruled is not None
-        ruled, path = case.ruled, case.suspect.path
-        log.info("%s: %s: %s", path, ruled.ruling.value, ruled.evidence)
+    def _conclude(self, suspicion: Suspicion) -> None:
+        assert suspicion.conclusion is not None
+        conclusion, path = suspicion.conclusion, suspicion.suspect.path
+        log.info("%s: %s: %s", path, conclusion.decision.value, conclusion.evidence)
         one = self._inputs.find(path)
-        if one is None or ruled.ruling is Ruling.GONE:
+        if one is None or conclusion.decision is Decision.GONE:
             return
-        key = self._key(one, path, ruled.outcome)
+        key = self._key(one, path, conclusion.outcome)
         if key is not None:
-            state = STATES.get(ruled.ruling, State.CLEARED)
-            self._inputs.claim(one, key, state, ruled.reason, ruled.evidence)
+            state = STATES.get(conclusion.decision, State.CLEARED)
+            self._inputs.claim(one, key, state, conclusion.reason, conclusion.evidence)
 
     def _key(self, one: WatchedInput, path: str, outcome: CheckResult | None) -> Key | None:
         """The version of the file that was checked, or else the present one."""

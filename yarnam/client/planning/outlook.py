@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from yarnam.client.submit.preflight import CheckedJob
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.admission.forecast import Forecast, UnknownStart, forecast
 from yarnam.core.admission.job_ticket import job_ticket
 from yarnam.core.gang import policy_for
@@ -114,7 +114,7 @@ def _start(
     tickets = in_same_partitions(mine, line.tickets)
     if fits and not tickets:
         return Forecast(0.0, 0.0, 0.0)
-    return forecast(mine, Contention(checked.snapshot, tickets, line.running, now_s))
+    return forecast(mine, QueueSnapshot(checked.snapshot, tickets, line.running, now_s))
 
 
 def _planned_tasks(checked: CheckedJob, rung: Rung) -> tuple[PlannedTask, ...]:

@@ -13,7 +13,7 @@ from yarnam.adapters.yarn.pending_applications import LIVING
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.site import Site
 from yarnam.client.submit.waiting_jobs import read_wait_queue
-from yarnam.core.admission import Contention, admit
+from yarnam.core.admission import QueueSnapshot, admit
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView, Scheduler
 from yarnam.core.model.tickets import AdmissionDecision, RunningGang, Ticket
@@ -92,7 +92,7 @@ def _admission(report: QueueReport, waiting: TicketList, ticket: Ticket) -> Admi
         now_s, report.nodes, queue, queue.max_container, report.steps, report.preempts,
         report.leaves, scheduler=report.scheduler,
     )  # fmt: skip
-    seen = Contention(snapshot, waiting.tickets, waiting.running, now_s)
+    seen = QueueSnapshot(snapshot, waiting.tickets, waiting.running, now_s)
     return admit(ticket, seen, fits_now=True)
 
 

@@ -43,7 +43,7 @@ from yarnam.core.admission.places_ahead import HeadReservation, PlacesAhead
 from yarnam.core.admission.queue_lines import arrival
 from yarnam.core.admission.reservations import Reservation, ReservationLedger
 from yarnam.core.admission.wait_queue import (
-    Contention,
+    QueueSnapshot,
     WaitQueue,
     exceeds_maximum,
     exceeds_user_limit,
@@ -100,7 +100,7 @@ Decision = Union[Ask, MustWait, NoFit]
 
 def decide(
     me: Ticket,
-    seen: Contention,
+    seen: QueueSnapshot,
     plan: Planner,
     *,
     may_fit: bool = True,
@@ -143,7 +143,7 @@ def decide(
 def _within_what_is_free(
     me: Ticket,
     mine: Ticket,
-    seen: Contention,
+    seen: QueueSnapshot,
     plan: Planner,
     *,
     may_fit: bool,
@@ -182,7 +182,7 @@ def _within_what_is_free(
 def _around(
     me: Ticket,
     admission: Admitted,
-    seen: Contention,
+    seen: QueueSnapshot,
     outcome: PlacementPlan,
     plan: Planner,
     may_keep_clear: MayKeepClear,
@@ -220,7 +220,7 @@ def _demands_of(plan: PlacementPlan) -> tuple[Demand, ...]:
 
 
 def admit(
-    me: Ticket, seen: Contention, *, fits_now: bool, explain: bool = True
+    me: Ticket, seen: QueueSnapshot, *, fits_now: bool, explain: bool = True
 ) -> AdmissionDecision:
     """Whether the holder of ``me`` may ask now. ``fits_now`` is the planner's word on this job's
     whole gang on the same snapshot, its queue's maximum included. ``explain`` as for ``decide``."""
@@ -237,7 +237,7 @@ def admit(
 
 
 def _admit_first(
-    me: Ticket, seen: Contention, *, fits_now: bool, explain: bool
+    me: Ticket, seen: QueueSnapshot, *, fits_now: bool, explain: bool
 ) -> AdmissionDecision:
     """Nobody is ahead of it. But grants that are dealt out to two gangs in turn would complete
     neither, and what others have requested they may hold already."""
@@ -261,7 +261,7 @@ def _admit_first(
 
 
 def _admit_behind(
-    me: Ticket, ahead: Sequence[Ticket], queue: WaitQueue, seen: Contention
+    me: Ticket, ahead: Sequence[Ticket], queue: WaitQueue, seen: QueueSnapshot
 ) -> AdmissionDecision:
     """Its gang fits now: does it still, beside all that comes first?"""
     now_s = seen.now_s
@@ -293,7 +293,7 @@ def _must_wait_for(kept: HeadReservation, ahead: Sequence[Ticket], now_s: float)
 
 
 def reserve_for_head(
-    head: Ticket, ledger: ReservationLedger, queue: WaitQueue, seen: Contention
+    head: Ticket, ledger: ReservationLedger, queue: WaitQueue, seen: QueueSnapshot
 ) -> HeadReservation:
     """The nodes for a head that does not fit on what is left."""
     soonest = ledger.soonest_for(head, seen.running, seen.now_s, seen.gangs_on)
@@ -301,7 +301,7 @@ def reserve_for_head(
 
 
 def _places_ahead(
-    me: Ticket, ahead: Sequence[Ticket], queue: WaitQueue, seen: Contention
+    me: Ticket, ahead: Sequence[Ticket], queue: WaitQueue, seen: QueueSnapshot
 ) -> PlacesAhead:
     """Where all look at one moment, and see the same order, those that others have worked out."""
     shared = seen.places if queue.position is not None and not me.is_acquiring else None
@@ -315,7 +315,7 @@ def _places_ahead(
     return made
 
 
-def open_ledger(me: Ticket, seen: Contention) -> ReservationLedger:
+def open_ledger(me: Ticket, seen: QueueSnapshot) -> ReservationLedger:
     """What is free beside all that others have requested."""
     if seen.requested is not None and not me.is_acquiring:
         return seen.requested.copy()
@@ -336,7 +336,7 @@ def requested(ledger: ReservationLedger, tickets: Iterable[Ticket]) -> Reservati
     return ledger
 
 
-def unknown_gpus(seen: Contention) -> int:
+def unknown_gpus(seen: QueueSnapshot) -> int:
     """GPUs in use by jobs that take no tickets, and so may take those that come free."""
     used = sum(node.used.gpus for node in seen.snapshot.nodes if node.is_usable)
     known = sum(gang.gpus for gang in seen.running)

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from math import ceil
 
-from yarnam.core.admission.wait_queue import Contention, is_silent, queues_of, wait_queue
+from yarnam.core.admission.wait_queue import QueueSnapshot, is_silent, queues_of, wait_queue
 from yarnam.core.model.plans import PlacementPlan
 from yarnam.core.model.snapshot import QueueView
 from yarnam.core.model.tickets import Ticket
@@ -60,7 +60,7 @@ def _pause_s(failed: int) -> float:
     return FIRST_PAUSE_S * 2.0 ** min(failed - 1, 20)
 
 
-def entitlement(me: Ticket, seen: Contention) -> str:
+def entitlement(me: Ticket, seen: QueueSnapshot) -> str:
     """Why YARN would take GPUs from others for this gang; empty means it would not. Only the first
     gang of a queue is entitled, and only while no other of that queue acquires: two would claim the
     same share."""
@@ -98,7 +98,7 @@ def entitled_gpus(queue: QueueView) -> int:
     return max(minimum, int(fair * FAIR_SHARE_THRESHOLD))
 
 
-def lead_of(plan: PlacementPlan, me: Ticket, seen: Contention) -> int:
+def lead_of(plan: PlacementPlan, me: Ticket, seen: QueueSnapshot) -> int:
     """How many containers a claim asks for first; 0 means all. For each that is asked for YARN
     chooses victims on its own, of a gang each at worst, though a gang gives back all that it has
     when it loses a part. So as few are asked for as make enough gangs leave, the smallest ones too.
@@ -140,7 +140,7 @@ def _shares(queue: QueueView) -> tuple[int, int]:
     )
 
 
-def _own_losses(me: Ticket, mine: QueueView, seen: Contention) -> float:
+def _own_losses(me: Ticket, mine: QueueView, seen: QueueSnapshot) -> float:
     """GPUs that YARN might take from gangs of the same queue, for one of their own: it spares only
     those that have no more than their share within it."""
     gangs = [gang.gpus for gang in seen.running if gang.queue == mine.name]
@@ -149,7 +149,7 @@ def _own_losses(me: Ticket, mine: QueueView, seen: Contention) -> float:
     return sum(max(0.0, gpus - share) for gpus in gangs)
 
 
-def _is_behind_its_own(me: Ticket, seen: Contention) -> bool:
+def _is_behind_its_own(me: Ticket, seen: QueueSnapshot) -> bool:
     if any(ticket.queue == me.queue for ticket in wait_queue(me, seen).ahead_of(me)):
         return True
     return any(

@@ -29,7 +29,7 @@ from yarnam.core.admission.decision import open_ledger, reserve_for_head, unknow
 from yarnam.core.admission.reservations import LEAST_LEFT_S, NodeShare
 from yarnam.core.admission.wait_queue import (
     LENIENT,
-    Contention,
+    QueueSnapshot,
     backlog_of,
     backlog_s,
     exceeds_maximum,
@@ -98,12 +98,12 @@ class UnknownStart:
 ForecastResult = Union[Forecast, UnknownStart]
 
 
-def forecast(me: Ticket, seen: Contention, plays: int = PLAYS) -> ForecastResult:
+def forecast(me: Ticket, seen: QueueSnapshot, plays: int = PLAYS) -> ForecastResult:
     """When the holder of ``me`` may ask YARN. Takes up to a second of CPU behind many others."""
     return from_plays(me, seen, play_starts(me, seen, plays))
 
 
-def from_plays(me: Ticket, seen: Contention, starts: Sequence[float]) -> ForecastResult:
+def from_plays(me: Ticket, seen: QueueSnapshot, starts: Sequence[float]) -> ForecastResult:
     """The forecast where the plays have ended like this; see ``play_starts``."""
     now_s, plays = seen.now_s, len(starts)
     soonest_s, likely_s, latest_s = (
@@ -124,13 +124,13 @@ def from_plays(me: Ticket, seen: Contention, starts: Sequence[float]) -> Forecas
     )
 
 
-def play_starts(me: Ticket, seen: Contention, plays: int) -> list[float]:
+def play_starts(me: Ticket, seen: QueueSnapshot, plays: int) -> list[float]:
     """When the job starts in each play, in seconds from now, the soonest first; infinite where it
     does not."""
     return sorted(_Play(me, seen, number).starts_s() - seen.now_s for number in range(plays))
 
 
-def widening(me: Ticket, seen: Contention) -> float:
+def widening(me: Ticket, seen: QueueSnapshot) -> float:
     """By what the latest start is multiplied: the ratio that nine of ten waits stayed below, of
     the gangs that run and the jobs that have waited for longer than was forecast.
 
@@ -149,7 +149,7 @@ def widening(me: Ticket, seen: Contention) -> float:
     return min(MOST_WIDENING, max(LEAST_WIDENING, found))
 
 
-def _largest_prior(seen: Contention) -> float:
+def _largest_prior(seen: QueueSnapshot) -> float:
     gpus = sum(gang.gpus for gang in seen.running)
     declared = sum(
         gang.gpus
@@ -182,7 +182,7 @@ def as_status(found: ForecastResult, now_s: float) -> StartForecast:
 class _Play:
     """One course of events: lives inside one call of ``forecast``."""
 
-    def __init__(self, me: Ticket, seen: Contention, number: int) -> None:
+    def __init__(self, me: Ticket, seen: QueueSnapshot, number: int) -> None:
         self._me = me
         self._number = number
         self._pace = float(PACE ** (2.0 * _draw(number, 0) - 1.0))
@@ -228,7 +228,7 @@ class _Play:
             queues=tuple(self._queues.values()),
         )
         running = tuple(self._running.values())
-        seen = Contention(snapshot, self._waiting, running, self._now_s)
+        seen = QueueSnapshot(snapshot, self._waiting, running, self._now_s)
         waiting = wait_queue(self._me, seen)
         kept = None
         for ticket in waiting.order:
@@ -303,7 +303,7 @@ class _Play:
         return pace * max(LEAST_LEFT_S, has_run_s) * min(LONGEST_S, u / (1.0 - u))
 
 
-def _why_never(me: Ticket, seen: Contention) -> str:
+def _why_never(me: Ticket, seen: QueueSnapshot) -> str:
     unknown = unknown_gpus(seen)
     if unknown:
         return f"{unknown} GPUs are in use by jobs that take no tickets"

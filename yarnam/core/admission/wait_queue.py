@@ -93,7 +93,7 @@ after five hours at the latest. Ours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contention:
+class QueueSnapshot:
     """What all ApplicationMasters see alike: the cluster, and the jobs that contend for it."""
 
     snapshot: ClusterSnapshot
@@ -190,7 +190,7 @@ class _Headed:
     """The place that the head would have without being one."""
 
 
-def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
+def wait_queue(me: Ticket, seen: QueueSnapshot) -> WaitQueue:
     """The queue as the holder of ``me`` sees it; ``me`` is always in it."""
     if seen.presorted is not None and not me.is_choosy and not me.priority:
         found = _from_presorted(me, seen, seen.presorted)
@@ -249,8 +249,8 @@ def presorted(
     sizes: Mapping[Resources, int],
     known_gpus: Mapping[str, int],
 ) -> PresortedTickets | None:
-    """The same tickets, sorted for ``Contention.presorted``. ``None`` means their order is another
-    one for each who looks, or changes with time (``_has_own_order``).
+    """The same tickets, sorted for ``QueueSnapshot.presorted``. ``None`` means their order differs
+    from job to job, or changes with time (``_has_own_order``).
 
     Args:
         sizes: how many nodes of each size the snapshot has, those that are away too.
@@ -327,7 +327,7 @@ def _presorted(
     )
 
 
-def gpus_by_queue(tickets: Iterable[Ticket], seen: Contention) -> Mapping[str, int]:
+def gpus_by_queue(tickets: Iterable[Ticket], seen: QueueSnapshot) -> Mapping[str, int]:
     """Of gangs that run, or whose containers have been asked for."""
     found = Counter[str]()
     for gang in seen.running:
@@ -362,7 +362,7 @@ def _has_own_order(ticket: Ticket) -> bool:
     )
 
 
-def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> WaitQueue | None:
+def _from_presorted(me: Ticket, seen: QueueSnapshot, known: PresortedTickets) -> WaitQueue | None:
     """The same as ``wait_queue`` finds; ``None`` means it takes more than what is known."""
     position = known.position_of(me)
     if position == len(known.order):
@@ -383,7 +383,7 @@ def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> Wa
     return replace(queue, order=order, head=head, position=position)
 
 
-def _headed(known: PresortedTickets, seen: Contention) -> _Headed:
+def _headed(known: PresortedTickets, seen: QueueSnapshot) -> _Headed:
     """With the head at the front, which all see alike at one moment."""
     now_s, ages = seen.now_s, seen.ages
     if ages is not None and known.last:
@@ -404,7 +404,7 @@ def _headed(known: PresortedTickets, seen: Contention) -> _Headed:
     return found
 
 
-def _is_resized(me: Ticket, ticket: Ticket, known: PresortedTickets, seen: Contention) -> bool:
+def _is_resized(me: Ticket, ticket: Ticket, known: PresortedTickets, seen: QueueSnapshot) -> bool:
     """Whether ``me`` is this ticket in containers of another size, which changes nothing for the
     others: it could be the head in both, or in neither, since one of the same size came first."""
     if ticket.gpus != me.gpus or ticket != replace(me, demands=ticket.demands):
@@ -496,7 +496,7 @@ def _backlog_s(waiting_gpus: int, ages: GangAges, now_s: float) -> float:
     return waiting_gpus / ages.gpus * mean_age_s
 
 
-def backlog_of(me: Ticket, seen: Contention) -> float:
+def backlog_of(me: Ticket, seen: QueueSnapshot) -> float:
     """``backlog_s`` of all that wait, whichever nodes they can use: each job has to come to the
     same."""
     queues = queues_of(seen.snapshot)
@@ -568,7 +568,7 @@ def is_silent(ticket: Ticket, now_s: float) -> bool:
     return ticket.seen_at_s is not None and now_s - ticket.seen_at_s > SILENT_AFTER_S
 
 
-def _counts(ticket: Ticket, me: Ticket, seen: Contention, queues: dict[str, QueueView]) -> bool:
+def _counts(ticket: Ticket, me: Ticket, seen: QueueSnapshot, queues: dict[str, QueueView]) -> bool:
     return _contends(ticket, me, seen.snapshot) and _is_served(ticket, seen.now_s, queues)
 
 
@@ -591,7 +591,7 @@ def _contends(ticket: Ticket, me: Ticket, snapshot: ClusterSnapshot) -> bool:
 
 
 def _head(
-    by_arrival: Iterable[Ticket], has_share: Mapping[str, bool], seen: Contention, backlog: float
+    by_arrival: Iterable[Ticket], has_share: Mapping[str, bool], seen: QueueSnapshot, backlog: float
 ) -> Ticket | None:
     """The first that is due. A job that has already asked needs no nodes reserved."""
     waiting = (ticket for ticket in by_arrival if not ticket.is_acquiring)

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
-MAX_CASES = 100
+MAX_SUSPICIONS = 100
 """Files checked in one AM attempt: a job that suspects more has another problem."""
 
 MAX_CHECKS = 4
-"""At one file, those included that came to nothing (a missing library, a node that went away)."""
+"""Checks per file, including those without a verdict (a missing library, a lost node)."""
 
 WANTED = 2
-"""Nodes whose checks settle a case."""
+"""Nodes whose checks settle a suspicion."""
 
 CHECK_LIMIT_S = 300.0
 """For one check: at 50 MB/s beside a busy training process, a file of 15 GB."""
@@ -30,7 +30,7 @@ MAX_EVIDENCE = 500
 """Characters of what HDFS says of its DataNodes."""
 
 ANSWER_MARGIN_S = 30.0
-"""Beyond it, for the answer to come."""
+"""Time for the answer to arrive after the limit."""
 
 
 class CheckResult(Protocol):
@@ -63,7 +63,7 @@ class CheckResult(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """A check that came to nothing."""
+    """A check without a verdict."""
 
     message: str
     verdict: str = "not checked"
@@ -74,8 +74,8 @@ class NotChecked:
     mtime_ms: int = 0
 
 
-class Ruling(str, Enum):
-    """What a case came to."""
+class Decision(str, Enum):
+    """How a suspicion ends."""
 
     PROVED = "proved"
     CLEARED = "cleared"
@@ -86,7 +86,7 @@ class Ruling(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """What was said of a file first. ``first`` and ``last``: records, -1: not known."""
+    """The first report of a file. ``first`` and ``last`` are record numbers, -1 if unknown."""
 
     path: str
     reason: str
@@ -97,16 +97,16 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class Assessment:
     node: str
     outcome: CheckResult
 
 
 @dataclass(frozen=True, slots=True)
-class Ruled:
+class Conclusion:
     """``evidence`` is for a person; ``outcome`` is the one that it rests on, if any."""
 
-    ruling: Ruling
+    decision: Decision
     reason: str
     evidence: str
     outcome: CheckResult | None = None
@@ -122,88 +122,92 @@ class RunningCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Suspicion:
     """One suspected file."""
 
     suspect: Suspect
-    opinions: tuple[Opinion, ...] = ()
+    assessments: tuple[Assessment, ...] = ()
     running: tuple[RunningCheck, ...] = ()
-    ruled: Ruled | None = None
+    conclusion: Conclusion | None = None
 
     @property
     def tried(self) -> tuple[str, ...]:
-        return tuple(o.node for o in self.opinions) + tuple(one.node for one in self.running)
+        return tuple(o.node for o in self.assessments) + tuple(one.node for one in self.running)
 
     @property
-    def telling(self) -> tuple[Opinion, ...]:
-        """Those that came to something."""
-        return tuple(o for o in self.opinions if o.outcome.verdict != "not checked")
+    def conclusive(self) -> tuple[Assessment, ...]:
+        """The checks that reached a verdict."""
+        return tuple(o for o in self.assessments if o.outcome.verdict != "not checked")
 
     @property
     def state(self) -> str:
-        """For people."""
-        if self.ruled is not None:
-            return self.ruled.ruling.value
-        return "checking" if self.running or self.opinions else "waiting"
+        if self.conclusion is not None:
+            return self.conclusion.decision.value
+        return "checking" if self.running or self.assessments else "waiting"
 
 
-def choose(case: Case, nodes: Iterable[str]) -> str | None:
-    """The node to check next; ``None`` means none, now."""
-    if case.ruled is not None or len(case.tried) >= MAX_CHECKS:
+def choose(suspicion: Suspicion, nodes: Iterable[str]) -> str | None:
+    """The node to check the file on next, or ``None`` if no node is needed now."""
+    if suspicion.conclusion is not None or len(suspicion.tried) >= MAX_CHECKS:
         return None
-    if len(case.telling) + len(case.running) >= WANTED:
+    if len(suspicion.conclusive) + len(suspicion.running) >= WANTED:
         return None
-    left = [node for node in dict.fromkeys(nodes) if node not in case.tried]
-    others = [node for node in left if node != case.suspect.node]
-    if not case.tried:
+    left = [node for node in dict.fromkeys(nodes) if node not in suspicion.tried]
+    others = [node for node in left if node != suspicion.suspect.node]
+    if not suspicion.tried:
         return next(iter(others or left), None)
-    return case.suspect.node if case.suspect.node in left else next(iter(others), None)
+    return suspicion.suspect.node if suspicion.suspect.node in left else next(iter(others), None)
 
 
-def rule(case: Case, nodes: Iterable[str]) -> Ruled | None:
-    """What the opinions come to; ``None`` means somebody is still to be heard."""
-    gone = next((o for o in case.opinions if o.outcome.verdict == "gone"), None)
+def conclude(suspicion: Suspicion, nodes: Iterable[str]) -> Conclusion | None:
+    """The conclusion, or ``None`` while a check is outstanding."""
+    gone = next((o for o in suspicion.assessments if o.outcome.verdict == "gone"), None)
     if gone is not None:
-        return Ruled(Ruling.GONE, "gone", gone.outcome.message, gone.outcome)
-    if case.running or choose(case, nodes) is not None:
+        return Conclusion(Decision.GONE, "gone", gone.outcome.message, gone.outcome)
+    if suspicion.running or choose(suspicion, nodes) is not None:
         return None
-    telling = case.telling
-    unread = [o.outcome for o in case.opinions if o.outcome.reason == "unreadable"]
-    if not telling and unread:
+    conclusive = suspicion.conclusive
+    unread = [o.outcome for o in suspicion.assessments if o.outcome.reason == "unreadable"]
+    if not conclusive and unread:
         # Hadoop's clients do not tell the NameNode when every replica is bad, so HDFS does not call
         # the block corrupt; but what nobody can read has not been seen to be wrong.
-        return Ruled(Ruling.STORAGE, "unreadable", unread[0].message[:MAX_EVIDENCE], unread[0])
-    if not telling:
-        why = case.opinions[0].outcome.message if case.opinions else "no node could check it"
-        return Ruled(Ruling.SUSPECTED, "not-checked", f"{_said(case.suspect)}; {why}")
-    if len({(o.outcome.length, o.outcome.mtime_ms) for o in telling}) > 1:
-        return Ruled(Ruling.GONE, "changed", "it was written again meanwhile", telling[-1].outcome)
-    return _rule(case.suspect, telling)
+        return Conclusion(
+            Decision.STORAGE, "unreadable", unread[0].message[:MAX_EVIDENCE], unread[0]
+        )
+    if not conclusive:
+        first = next(iter(suspicion.assessments), None)
+        why = first.outcome.message if first is not None else "no node could check it"
+        return Conclusion(Decision.SUSPECTED, "not-checked", f"{_said(suspicion.suspect)}; {why}")
+    if len({(o.outcome.length, o.outcome.mtime_ms) for o in conclusive}) > 1:
+        return Conclusion(
+            Decision.GONE, "changed", "it was written again meanwhile", conclusive[-1].outcome
+        )
+    return _by_majority(suspicion.suspect, conclusive)
 
 
-def _rule(suspect: Suspect, telling: Sequence[Opinion]) -> Ruled:
-    corrupt = [o for o in telling if o.outcome.verdict == "corrupt"]
-    storage = [o for o in telling if o.outcome.verdict == "storage"]
-    clean = [o for o in telling if o.outcome.verdict == "clean"]
+def _by_majority(suspect: Suspect, conclusive: Sequence[Assessment]) -> Conclusion:
+    corrupt = [o for o in conclusive if o.outcome.verdict == "corrupt"]
+    storage = [o for o in conclusive if o.outcome.verdict == "storage"]
+    clean = [o for o in conclusive if o.outcome.verdict == "clean"]
     if corrupt and not clean:
         first = corrupt[0].outcome
         evidence = f"{first.message}; seen on {_nodes(corrupt)}"
-        return Ruled(Ruling.PROVED, first.reason, evidence, first)
+        return Conclusion(Decision.PROVED, first.reason, evidence, first)
     if corrupt:
         evidence = (
             f"damaged as {_nodes(corrupt)} reads it ({corrupt[0].outcome.message}), whole as "
             f"{_nodes(clean)} does: check that node"
         )
-        return Ruled(Ruling.SUSPECTED, "read-differently", evidence, clean[0].outcome)
+        return Conclusion(Decision.SUSPECTED, "read-differently", evidence, clean[0].outcome)
     if storage:
         outcome = storage[0].outcome
-        return Ruled(Ruling.STORAGE, outcome.reason, outcome.message, outcome)
+        return Conclusion(Decision.STORAGE, outcome.reason, outcome.message, outcome)
     outcome = clean[0].outcome
     looked = f"checked as {outcome.format} on {_nodes(clean)}: no damage found"
     if outcome.is_covered:
-        return Ruled(Ruling.CLEARED, "checked", f"{looked}; {_said(suspect)}", outcome)
+        return Conclusion(Decision.CLEARED, "checked", f"{looked}; {_said(suspect)}", outcome)
     evidence = f"{_said(suspect)}; {looked}, but the format has no checksums that cover it all"
-    return Ruled(Ruling.SUSPECTED, "not-provable", evidence, outcome)
+    return Conclusion(Decision.SUSPECTED, "not-provable", evidence, outcome)
 
 
 def _said(suspect: Suspect) -> str:
@@ -215,8 +219,8 @@ def _said(suspect: Suspect) -> str:
     return f"{suspect.node or 'the job'} reported{times}{which}: {suspect.reason}"
 
 
-def _nodes(opinions: Iterable[Opinion]) -> str:
-    return " and ".join(dict.fromkeys(o.node for o in opinions))
+def _nodes(assessments: Iterable[Assessment]) -> str:
+    return " and ".join(dict.fromkeys(o.node for o in assessments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +234,14 @@ class CheckOrder:
 
 @dataclass(slots=True)
 class Suspicions:
-    """All cases of one AM attempt. Times in seconds, as the caller counts them."""
+    """All suspicions of one AM attempt. Times in seconds, as the caller counts them."""
 
-    cases: dict[str, Case] = field(default_factory=dict)
+    suspicions: dict[str, Suspicion] = field(default_factory=dict)
     _number: int = 0
 
     def add(self, suspect: Suspect) -> bool:
         """``False`` means the file is known already, or there are too many."""
-        known = self.cases.get(suspect.path)
+        known = self.suspicions.get(suspect.path)
         if known is not None:
             same = known.suspect
             firsts = [n for n in (same.first, suspect.first) if n >= 0]
@@ -247,65 +251,67 @@ class Suspicions:
                 first=min(firsts, default=-1),
                 last=max(same.last, suspect.last),
             )
-            self.cases[suspect.path] = replace(known, suspect=more)
+            self.suspicions[suspect.path] = replace(known, suspect=more)
             return False
-        if len(self.cases) >= MAX_CASES:
+        if len(self.suspicions) >= MAX_SUSPICIONS:
             return False
-        self.cases[suspect.path] = Case(suspect)
+        self.suspicions[suspect.path] = Suspicion(suspect)
         return True
 
     def next_order(self, node: str, nodes: Sequence[str], now_s: float) -> CheckOrder | None:
         """What this node should check now. One check at a time on each."""
-        if any(one.node == node for case in self.cases.values() for one in case.running):
+        if any(
+            one.node == node for suspicion in self.suspicions.values() for one in suspicion.running
+        ):
             return None
-        for path, case in self.cases.items():
-            if choose(case, nodes) == node:
+        for path, suspicion in self.suspicions.items():
+            if choose(suspicion, nodes) == node:
                 self._number += 1
                 until_s = now_s + CHECK_LIMIT_S + ANSWER_MARGIN_S
-                running = (*case.running, RunningCheck(self._number, node, until_s))
-                self.cases[path] = replace(case, running=running)
+                running = (*suspicion.running, RunningCheck(self._number, node, until_s))
+                self.suspicions[path] = replace(suspicion, running=running)
                 return CheckOrder(self._number, path, node)
         return None
 
     def withdraw(self, number: int) -> None:
         """Take a check back; the same node may get it again."""
-        for path, case in self.cases.items():
-            left = tuple(one for one in case.running if one.order != number)
-            if left != case.running:
-                self.cases[path] = replace(case, running=left)
+        for path, suspicion in self.suspicions.items():
+            left = tuple(one for one in suspicion.running if one.order != number)
+            if left != suspicion.running:
+                self.suspicions[path] = replace(suspicion, running=left)
                 return
 
     def done(self, number: int, outcome: CheckResult) -> None:
         """A check has ended. One that nobody waits for any more changes nothing."""
-        for path, case in self.cases.items():
-            for one in case.running:
+        for path, suspicion in self.suspicions.items():
+            for one in suspicion.running:
                 if one.order == number:
-                    self.cases[path] = replace(
-                        case,
-                        running=tuple(other for other in case.running if other is not one),
-                        opinions=(*case.opinions, Opinion(one.node, outcome)),
+                    self.suspicions[path] = replace(
+                        suspicion,
+                        running=tuple(other for other in suspicion.running if other is not one),
+                        assessments=(*suspicion.assessments, Assessment(one.node, outcome)),
                     )
                     return
 
-    def settle(self, nodes: Sequence[str], now_s: float) -> list[Case]:
-        """Give up checks that take too long or whose node is gone; the cases that are ruled now."""
-        ruled: list[Case] = []
-        for path, case in list(self.cases.items()):
-            if case.ruled is not None:
+    def settle(self, nodes: Sequence[str], now_s: float) -> list[Suspicion]:
+        """Give up checks that take too long or whose node is gone. Returns what is decided now."""
+        concluded: list[Suspicion] = []
+        for path, suspicion in list(self.suspicions.items()):
+            if suspicion.conclusion is not None:
                 continue
-            for one in case.running:
+            for one in suspicion.running:
                 if now_s > one.until_s or one.node not in nodes:
                     self.done(one.order, NotChecked(f"{one.node} did not answer"))
-            case = self.cases[path]
-            verdict = rule(case, nodes)
-            if verdict is not None:
-                self.cases[path] = replace(case, ruled=verdict)
-                ruled.append(self.cases[path])
-        return ruled
+            suspicion = self.suspicions[path]
+            conclusion = conclude(suspicion, nodes)
+            if conclusion is not None:
+                self.suspicions[path] = replace(suspicion, conclusion=conclusion)
+                concluded.append(self.suspicions[path])
+        return concluded
 
     @property
-    def open_cases(self) -> int:
-        return sum(case.ruled is None for case in self.cases.values())
+    def open_count(self) -> int:
+        return sum(suspicion.conclusion is None for suspicion in self.suspicions.values())
 
 
 def named_inputs(lines: Iterable[str], roots: Mapping[str, str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.admission.wait_queue import queues_of
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.resources import Resources
@@ -152,7 +152,7 @@ def closed_nodes(
     return frozenset((*free[allowed:], *foreign))
 
 
-def closed_to(me: Ticket, seen: Contention) -> frozenset[NodeId]:
+def closed_to(me: Ticket, seen: QueueSnapshot) -> frozenset[NodeId]:
     """``closed_nodes`` of a job that waits, by what YARN guarantees the queues."""
     nodes = [node for node in seen.snapshot.nodes if not node.label]
     node_gpus = usual_gpus(nodes)

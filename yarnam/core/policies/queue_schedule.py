@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from yarnam.core.admission import Ask, Contention, Decision, Planner
+from yarnam.core.admission import Ask, Decision, Planner, QueueSnapshot
 from yarnam.core.admission import decide as decide_admission
 from yarnam.core.admission.wait_queue import is_silent, queues_of
 from yarnam.core.fits.speed_curve import SpeedCurve, fit_speed
@@ -105,7 +105,7 @@ class QueueSchedule:
 
 
 def queue_schedule(
-    queue: str, seen: Contention, active: ActivePolicy, recorded_gpu_s: Mapping[str, float]
+    queue: str, seen: QueueSnapshot, active: ActivePolicy, recorded_gpu_s: Mapping[str, float]
 ) -> QueueSchedule:
     """``seen``: with the job's own ticket or running gang, as the others see it."""
     waiting = [one for one in seen.tickets if one.queue == queue and _counts(one, seen.now_s)]
@@ -155,7 +155,7 @@ def _moved(
 def decide_by_schedule(
     found: QueueSchedule,
     me: Ticket,
-    seen: Contention,
+    seen: QueueSnapshot,
     plan: Planner,
     *,
     may_fit: bool = True,
@@ -236,7 +236,7 @@ def _ranked(ticket: Ticket, ranks: Mapping[str, int]) -> Ticket:
     return replace(ticket, priority=-rank, aside="")
 
 
-def _must_wait(me: Ticket, seen: Contention, schedule: Schedule, row: JobDecision) -> MustWait:
+def _must_wait(me: Ticket, seen: QueueSnapshot, schedule: Schedule, row: JobDecision) -> MustWait:
     by_job = {ticket.job: ticket for ticket in seen.tickets}
     before = [one for one in schedule.order[: row.rank - 1] if not one.is_running]
     head = by_job.get(before[0].job, me) if before else me
@@ -315,7 +315,7 @@ def _not_ahead(ticket: PolicyTicket, now_s: float) -> PolicyTicket:
 
 
 def _capacity(
-    queue: str, seen: Contention, waiting: Sequence[Ticket], running: Sequence[RunningGang]
+    queue: str, seen: QueueSnapshot, waiting: Sequence[Ticket], running: Sequence[RunningGang]
 ) -> NodeCapacity:
     """What the queue's gangs hold and what is free, node by node. A gang that runs fits where it
     runs, whatever has become of the node; one that does not say where is on a node of its own. The
@@ -366,7 +366,7 @@ def _capacity(
 
 
 def _given_back(
-    seen: Contention, waiting: Sequence[Ticket], nodes: Sequence[Node]
+    seen: QueueSnapshot, waiting: Sequence[Ticket], nodes: Sequence[Node]
 ) -> Counter[NodeId]:
     """GPUs of gangs that have just been suspended, which YARN still shows in use: they are free for
     whoever comes first, or a smaller gang would start on a part of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from yarnam.core.admission import Contention, Decision, decide
+from yarnam.core.admission import Decision, QueueSnapshot, decide
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.plans import NoFit
 from yarnam.core.model.tickets import MustWait, Ticket
@@ -74,7 +74,7 @@ def decided(
     policy."""
     client = with_policy_of(client, listed, moment)
     me = waiting_ticket(client, moment)
-    seen = listed.contention(me, poll.snapshot, moment.now_s)
+    seen = listed.queue_snapshot(me, poll.snapshot, moment.now_s)
     closed = closed_to(me, seen) if client.job.respects_cells else frozenset[NodeId]()
     if not closed:
         return _decided_on(client, poll, me, seen, listed)
@@ -86,7 +86,7 @@ def decided(
 
 
 def _decided_on(
-    client: QueueClient, poll: ClusterPoll, me: Ticket, seen: Contention, listed: TicketList
+    client: QueueClient, poll: ClusterPoll, me: Ticket, seen: QueueSnapshot, listed: TicketList
 ) -> tuple[Decision, JobDecision | None]:
     may_claim, policy = client.admission.claims.may_claim(seen.now_s), client.policy
     if policy is None or not me.gpus:

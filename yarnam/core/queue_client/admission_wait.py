@@ -378,7 +378,7 @@ def _foresee(ctx: ClientStep) -> bool:
         return False
     me, serial = waiting_ticket(ctx.client, ctx.moment), ctx.next_serial()
     ctx.admit(stage=Stage.FORECASTING, awaits=serial, forecast_at_s=ctx.now_s)
-    ctx.do(Foresee(serial, me, listed.contention(me, poll.snapshot, ctx.now_s)))
+    ctx.do(Foresee(serial, me, listed.queue_snapshot(me, poll.snapshot, ctx.now_s)))
     return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from yarnam.core.admission import Contention, Decision
+from yarnam.core.admission import Decision, QueueSnapshot
 from yarnam.core.model.events import Event
 from yarnam.core.model.tickets import RunningGang, Ticket
 from yarnam.core.policies.schedule import JobDecision
@@ -76,7 +76,7 @@ class Foresee:
 
     serial: int
     me: Ticket
-    seen: Contention
+    seen: QueueSnapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.model.events import Event, ResumeRequested
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.snapshot import ClusterSnapshot
@@ -137,7 +137,7 @@ def _row(ctx: ClientStep, listed: TicketList, snapshot: ClusterSnapshot) -> JobD
         mine = ctx.wanted()
     if mine.policy is None:
         return None
-    seen = Contention(snapshot, listed.tickets, listed.running, ctx.now_s)
+    seen = QueueSnapshot(snapshot, listed.tickets, listed.running, ctx.now_s)
     schedule, _ = listed.schedule(mine, seen, policy)
     return schedule.row(mine.job)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import RunningGang, Ticket, in_same_partitions
 from yarnam.core.policies.chosen_policy import (
@@ -36,22 +36,22 @@ class TicketList:
         """The policy that jobs go by. ``None`` if nothing but the default is chosen."""
         return active_policy(self.policy)
 
-    def contention(self, me: Ticket, snapshot: ClusterSnapshot, now_s: float) -> Contention:
+    def queue_snapshot(self, me: Ticket, snapshot: ClusterSnapshot, now_s: float) -> QueueSnapshot:
         """The jobs and the cluster that the admission decision of ``me`` is about."""
         tickets = in_same_partitions(me, self.tickets)
-        return Contention(snapshot, tickets, self.running, now_s)
+        return QueueSnapshot(snapshot, tickets, self.running, now_s)
 
     def schedule(
-        self, mine: Ticket | RunningGang, seen: Contention, policy: ActivePolicy
-    ) -> tuple[QueueSchedule, Contention]:
-        """The schedule of the queue, and the contention with the job itself in it."""
+        self, mine: Ticket | RunningGang, seen: QueueSnapshot, policy: ActivePolicy
+    ) -> tuple[QueueSchedule, QueueSnapshot]:
+        """The schedule of the queue, and its snapshot with the job itself in it."""
         tickets = [ticket for ticket in seen.tickets if ticket.job != mine.job]
         running = [gang for gang in seen.running if gang.job != mine.job]
         if isinstance(mine, Ticket):
             tickets.append(replace(mine, aside="", is_acquiring=False))
         else:
             running.append(mine)
-        world = Contention(seen.snapshot, tickets, running, seen.now_s)
+        world = QueueSnapshot(seen.snapshot, tickets, running, seen.now_s)
         found = queue_schedule(mine.queue, world, policy, self.recorded_gpu_s)
         return found, world
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 
-from yarnam.core.admission import Ask, Contention
+from yarnam.core.admission import Ask, QueueSnapshot
 from yarnam.core.admission.decision import unknown_gpus
 from yarnam.core.admission.entitlement import entitlement
 from yarnam.core.admission.wait_queue import wait_queue
@@ -71,17 +71,17 @@ class SimTicketList(TicketList):
     world: World | None = None
     watcher: ScheduleWatcher | None = None
 
-    def contention(self, me: Ticket, snapshot: ClusterSnapshot, now_s: float) -> Contention:
+    def queue_snapshot(self, me: Ticket, snapshot: ClusterSnapshot, now_s: float) -> QueueSnapshot:
         assert self.world is not None
         if self.watcher is not None:
-            return self.watcher.contention()
-        return self.world.tickets.contention(snapshot, now_s)
+            return self.watcher.queue_snapshot()
+        return self.world.tickets.queue_snapshot(snapshot, now_s)
 
     def schedule(
-        self, mine: Ticket | RunningGang, seen: Contention, policy: ActivePolicy
-    ) -> tuple[QueueSchedule, Contention]:
+        self, mine: Ticket | RunningGang, seen: QueueSnapshot, policy: ActivePolicy
+    ) -> tuple[QueueSchedule, QueueSnapshot]:
         assert self.watcher is not None
-        return self.watcher.schedule(), self.watcher.contention()
+        return self.watcher.schedule(), self.watcher.queue_snapshot()
 
     def active(self) -> ActivePolicy | None:
         return None if self.watcher is None else self.watcher.active
@@ -302,7 +302,7 @@ class QueueDriver:
 
     def _may_claim_or_accumulate(self, ticket: Ticket) -> bool:
         """Whether it could claim what others hold, or what will be free soon."""
-        seen = self._world.tickets.contention(self._snapshot(), self._now_s)
+        seen = self._world.tickets.queue_snapshot(self._snapshot(), self._now_s)
         if self.client.admission.claims.may_claim(self._now_s) and entitlement(ticket, seen):
             return True
         return unknown_gpus(seen) > 0 and not wait_queue(ticket, seen).ahead_of(ticket)

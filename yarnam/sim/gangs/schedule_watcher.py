@@ -7,7 +7,7 @@ from __future__ import annotations
 from math import inf
 from typing import Protocol
 
-from yarnam.core.admission import Contention
+from yarnam.core.admission import QueueSnapshot
 from yarnam.core.policies.chosen_policy import ActivePolicy
 from yarnam.core.policies.queue_schedule import QueueSchedule, queue_schedule
 from yarnam.sim.world import World
@@ -64,7 +64,7 @@ class ScheduleWatcher:
         versions = (world.rm.nodes.version, world.tickets.version)
         return versions != self._versions or world.timeline.now_s >= self._changes_s
 
-    def contention(self) -> Contention:
+    def queue_snapshot(self) -> QueueSnapshot:
         """What each job of the queue sees."""
         world = self._world
         return world.tickets.plain(world.rm.snapshot(self._queue), world.timeline.now_s)
@@ -74,7 +74,9 @@ class ScheduleWatcher:
         found, world = self._found, self._world
         if found is None or self.is_stale:
             now_s = world.timeline.now_s
-            found = self._found = queue_schedule(self._queue, self.contention(), self.active, {})
+            found = self._found = queue_schedule(
+                self._queue, self.queue_snapshot(), self.active, {}
+            )
             self._versions = (world.rm.nodes.version, world.tickets.version)
             changes_s = found.schedule.next_change_s
             # It cannot come to another decision at the same instant.

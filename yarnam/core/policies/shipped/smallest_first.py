@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from yarnam.core.admission.decision import admit
 from yarnam.core.admission.wait_queue import (
-    Contention,
+    QueueSnapshot,
     gpus_by_queue,
     node_sizes,
     presorted,
@@ -59,7 +59,7 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
 
 def contention(
     view: SchedulingView, running: Sequence[PolicyTicket], waiting: Sequence[PolicyTicket]
-) -> Contention:
+) -> QueueSnapshot:
     """The same jobs as the admission decision sees them. Without a snapshot the cluster is one node
     with all GPUs."""
     snapshot = view.snapshot or _one_node(view)
@@ -77,7 +77,7 @@ def contention(
         for one in running
     )
     sizes = node_sizes(snapshot.nodes)
-    seen = Contention(snapshot, tickets, gangs, view.now_s)
+    seen = QueueSnapshot(snapshot, tickets, gangs, view.now_s)
     known = presorted(snapshot, tickets, sizes, gpus_by_queue(tickets, seen))
     return replace(seen, presorted=known)
 
