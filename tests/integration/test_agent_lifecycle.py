@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.integration.agent_world import Container, World, small_am, small_job, world
-from yarnam.agent.agent import AgentExit
+from yarnam.agent.machine.agent_state import AgentExit
 from yarnam.core.frameworks.task_ports import COORDINATOR_PORT
 from yarnam.wire.credentials import new_credentials, split
 from yarnam.wire.pb import yarnam_pb2 as pb

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from tests.integration.agent_world import World, small_job, world
-from yarnam.agent.log_service import CHUNK_BYTES
+from yarnam.agent.mailbox.log_service import CHUNK_BYTES
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
 

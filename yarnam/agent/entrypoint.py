@@ -9,8 +9,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from yarnam.agent.agent import Agent, AgentExit
+from yarnam.agent.agent import Agent
 from yarnam.agent.keeper.keeper_client import KeeperClient
+from yarnam.agent.machine.agent_state import AgentExit
 from yarnam.agent.task_config import (
     ContainerSettings,
     TaskJob,

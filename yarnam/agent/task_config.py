@@ -14,6 +14,7 @@ from typing import Any
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_record, read_at_most
+from yarnam.agent.machine.agent_state import TaskFacts
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.ids import PRE_RUN_ROLE, AskId, leading_role, parse_ask_id
 from yarnam.errors import BadConfig, WireMismatch
@@ -23,6 +24,7 @@ from yarnam.wire.protocol import (
     ENV_NODE_GPU_MODEL,
     ENV_NODE_GPUS,
     ENV_SERVICE,
+    HELD_CALLS,
     LOCAL_CREDENTIALS_FILE,
     LOCAL_JOB_FILE,
     LOCAL_SECRETS_FILE,
@@ -136,6 +138,19 @@ class TaskJob:
     """The job's own rules for failures, as plain values."""
     tasks: int = 1
     """Of the whole gang."""
+
+
+def facts_of(job: TaskJob) -> TaskFacts:
+    """What the agent's decisions depend on."""
+    return TaskFacts(
+        stop_grace_s=job.stop_grace_s,
+        is_large=job.tasks > HELD_CALLS,
+        has_inputs=job.has_inputs,
+        has_gpus=job.gpus > 0,
+        is_staged=job.is_staged,
+        ready_port=job.ready_port,
+        bare_ports=framework_named(job.framework).bare_ports,
+    )
 
 
 _NO_RECORD = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, StopIteration)

@@ -11,7 +11,8 @@ import pytest
 
 from yarnam.agent.data import checkpoint_trial
 from yarnam.agent.data.checkpoint_trial import checkpoint_problem
-from yarnam.agent.launch.task_run import Graces, ProcessPlan, RunState, TaskRun
+from yarnam.agent.launch.task_run import Graces, ProcessPlan, TaskRun
+from yarnam.agent.machine.agent_events import RunEnded
 from yarnam.core.model.outcomes import ExitKind, FailureClass
 
 NOWHERE = "file:///proc/no/.pre-run.application_1"
@@ -50,13 +51,12 @@ def test_the_process_fails_with_the_class_of_what_was_found(tmp_path: Path) -> N
     plan = ProcessPlan(
         0, 0, "", (), {}, tmp_path / "log", problem=text, problem_kind=ExitKind.NON_ZERO
     )
-    changes: list[RunState] = []
+    changes: list[object] = []
 
     async def run() -> TaskRun:
         keeper = cast("Any", NoKeeper())
-        task = TaskRun(keeper, 1, tmp_path / "stop", Graces(1.0, 1.0), lambda: None)
+        task = TaskRun(keeper, 1, tmp_path / "stop", Graces(1.0, 1.0), changes.append)
         await task.run((plan,), tmp_path)
-        changes.append(task.state)
         return task
 
     [process] = asyncio.run(run()).processes
@@ -64,4 +64,4 @@ def test_the_process_fails_with_the_class_of_what_was_found(tmp_path: Path) -> N
     assert process.finding is not None
     assert process.finding.failure is FailureClass.PERMISSION_ERROR
     assert text in process.finding.line
-    assert changes == [RunState.EXITED], "it was never started"
+    assert changes == [RunEnded(1)], "it was never started"

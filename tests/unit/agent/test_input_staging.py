@@ -13,12 +13,12 @@ from hdfs_utils.errors import CorruptData, NotFound, PermissionDenied
 from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from hdfs_utils.node_cache import ChangedInput, NodeStore, NoSpace
 from yarnam.agent.data.input_staging import InputStaging, cache_places, staging_error
+from yarnam.agent.machine.agent_directives import Launch, ProcessLaunch
 from yarnam.agent.task_config import ContainerSettings, TaskJob
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import DataInput, InputMode, Sharding
 from yarnam.errors import BadSpec, Blame, InternalError, Unavailable, YarnamError
 from yarnam.wire.input_manifest import ListedInput, encode_manifest
-from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.protocol import ENV_SDK
 
 FILES = 8
@@ -77,12 +77,12 @@ class World:
         return {path.name for path in folder.iterdir()} if folder.exists() else set()
 
 
-def order(*shares: int, of: int = 2, role: str = "worker") -> pb.Launch:
+def order(*shares: int, of: int = 2, role: str = "worker") -> Launch:
     processes = [
-        pb.ProcessLaunch(rank=share, env={ENV_SDK: json.dumps({"input_share": [share, of]})})
+        ProcessLaunch(rank=share, env={ENV_SDK: json.dumps({"input_share": [share, of]})})
         for share in shares
     ]
-    return pb.Launch(attempt=1, role=role, processes=processes or [pb.ProcessLaunch()])
+    return Launch(1, role, processes=tuple(processes) or (ProcessLaunch(),))
 
 
 @pytest.fixture

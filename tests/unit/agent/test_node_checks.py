@@ -9,7 +9,6 @@ import pytest
 
 from yarnam.agent.checks import gpu_measures, node_measures
 from yarnam.agent.checks.gpu_measures import gpu_trouble, measure_gpus
-from yarnam.wire.pb import yarnam_pb2 as pb
 
 
 def test_all_measures_are_rates_and_nothing_stays(
@@ -65,12 +64,6 @@ def tool(folder: Path, name: str, text: str) -> None:
     path.chmod(0o755)
 
 
-async def gpus_of(folder: Path) -> pb.CheckReport:
-    report = pb.CheckReport()
-    await measure_gpus(report, ("0",), folder)
-    return report
-
-
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("smi", "python", "trouble", "not_run", "tflops"),
@@ -110,12 +103,12 @@ async def test_gpus_are_measured_with_the_tools_that_are_there(
         tool(tmp_path, "nvidia-smi", smi)
     found = str(tmp_path / "nvidia-smi") if smi is not None else None
     monkeypatch.setattr(gpu_measures.shutil, "which", lambda name: found)
-    report = await gpus_of(tmp_path)
+    report = await measure_gpus(("0",), tmp_path)
     assert [text for text in report.trouble if not text.startswith(tuple(trouble) or "?")] == []
     assert len(report.trouble) == len(trouble)
     starts = zip(report.not_run, not_run, strict=True)
     assert all(text.startswith(start) for text, start in starts)
-    assert report.gpu_tflops == tflops
+    assert report.tflops == tflops
 
 
 TORCH = """
@@ -182,8 +175,7 @@ async def test_matrix_product_and_all_reduce(
     run = f'PYTHONPATH={tmp_path}/lib exec {sys.executable} "$@"'
     tool(tmp_path / "environment/bin", "python", run)
     monkeypatch.setattr(gpu_measures.shutil, "which", lambda _: str(tmp_path / "nvidia-smi"))
-    report = pb.CheckReport()
-    await measure_gpus(report, tuple(map(str, range(count))), tmp_path)
+    report = await measure_gpus(tuple(map(str, range(count))), tmp_path)
     assert [
         text[: len(start)] for text, start in zip(report.trouble, trouble, strict=True)
     ] == trouble
@@ -191,5 +183,5 @@ async def test_matrix_product_and_all_reduce(
         text[: len(start)] for text, start in zip(report.not_run, not_run, strict=True)
     ] == not_run
     # 2 * 4096^3 operations in 2 ms and more.
-    assert 1.0 < report.gpu_tflops < 69.0
+    assert 1.0 < report.tflops < 69.0
     assert (0.1 < report.nccl_gib_s < 3.2) == (count == 2 and not not_run)

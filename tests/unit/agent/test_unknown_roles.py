@@ -9,12 +9,12 @@ import pytest
 
 from tests.unit.frameworks.contract import APPLICATION, job, placed
 from yarnam.agent.launch.launch_plan import plan_processes
+from yarnam.agent.machine.agent_directives import Launch, ProcessLaunch
 from yarnam.agent.task_config import read_container_settings, read_task_job
 from yarnam.core.frameworks.registry import NAMES, framework_named
 from yarnam.core.model.ids import PRE_RUN_ROLE, AskId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.wire.codec import encode
-from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.records import JobRecord
 from yarnam.wire.rendezvous import environments
 
@@ -38,7 +38,7 @@ def argv(made: JobSpec, folder: Path, role: str) -> tuple[str, ...]:
     members = placed(made)
     envs = environments(made, members, 1, APPLICATION)
     env = next((envs[number][0] for number, one in enumerate(members) if one.task.role == role), {})
-    launch = pb.Launch(attempt=1, role=role, processes=[pb.ProcessLaunch(env=env)])
+    launch = Launch(1, role, processes=(ProcessLaunch(env=env),))
     (plan,), _ = plan_processes(settings, task, launch, {"PATH": "/usr/bin:/bin"}, (), "")
     assert not plan.problem
     return plan.argv

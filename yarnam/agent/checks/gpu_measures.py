@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from yarnam.wire.protocol import LOCAL_ENVIRONMENT
 
@@ -71,19 +71,31 @@ in GiB/s: 2 (n - 1) / n of its bytes in its time, which does not depend on n (nc
 PERFORMANCE.md)."""
 
 
-async def measure_gpus(report: Any, gpus: tuple[str, ...], directory: Path) -> None:
-    """Fills in ``report`` (``pb.CheckReport``); what cannot be run is named in it."""
+class GpuMeasures(NamedTuple):
+    """As in ``NodeMeasures``."""
+
+    tflops: float = 0.0
+    nccl_gib_s: float = 0.0
+    trouble: tuple[str, ...] = ()
+    not_run: tuple[str, ...] = ()
+
+
+NO_GPUS = GpuMeasures()
+
+
+async def measure_gpus(gpus: tuple[str, ...], directory: Path) -> GpuMeasures:
+    """What cannot be run is named in ``not_run``."""
+    trouble: list[str] = []
+    not_run: list[str] = []
     smi = shutil.which("nvidia-smi")
     if smi is None:
-        report.not_run.append("GPUs: no nvidia-smi on this node")
-        return
+        return GpuMeasures(not_run=("GPUs: no nvidia-smi on this node",))
     code, text = await _run([smi, QUERY, "--format=csv,noheader"], SMI_LIMIT_S, {})
     if "not a valid field" in text:
-        report.not_run.append("GPU errors: this nvidia-smi does not report them")
+        not_run.append("GPU errors: this nvidia-smi does not report them")
     elif code != 0:
-        report.trouble.append(f"nvidia-smi failed: {text.strip()[-200:]}")
-        return
-    report.trouble.extend(gpu_trouble(text, gpus))
+        return GpuMeasures(trouble=(f"nvidia-smi failed: {text.strip()[-200:]}",))
+    trouble.extend(gpu_trouble(text, gpus))
     shipped = directory / LOCAL_ENVIRONMENT / "bin/python"
     python = str(shipped) if shipped.exists() else shutil.which("python3") or sys.executable
     code, text = await _run(
@@ -92,18 +104,20 @@ async def measure_gpus(report: Any, gpus: tuple[str, ...], directory: Path) -> N
     lines = text.strip().splitlines()
     numbers = _numbers(lines)
     last = (lines or [f"exit code {code}"])[-1][:200]
+    tflops = nccl_gib_s = 0.0
     if numbers:
-        report.gpu_tflops = numbers[0]
+        tflops = numbers[0]
     else:
-        report.not_run.append(f"matrix product: {last}")
+        not_run.append(f"matrix product: {last}")
     if len(gpus) < 2:
-        report.not_run.append("NCCL: one GPU alone has nobody to talk to")
+        not_run.append("NCCL: one GPU alone has nobody to talk to")
     elif len(numbers) > 1 and code == 0:
-        report.nccl_gib_s = numbers[1]
+        nccl_gib_s = numbers[1]
     elif "NCCL gave a wrong sum" in text:
-        report.trouble.append("NCCL: the all-reduce among the GPUs of this node gave a wrong sum")
+        trouble.append("NCCL: the all-reduce among the GPUs of this node gave a wrong sum")
     elif numbers:
-        report.not_run.append(f"NCCL: {last}")
+        not_run.append(f"NCCL: {last}")
+    return GpuMeasures(tflops, nccl_gib_s, tuple(trouble), tuple(not_run))
 
 
 def _numbers(lines: Sequence[str]) -> list[float]:

@@ -15,21 +15,24 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from yarnam._light_imports import on_first_use
+from yarnam.agent.machine.agent_directives import Launch
 from yarnam.agent.task_config import ContainerSettings, TaskJob
 from yarnam.errors import BadSpec, InternalError, Unavailable, YarnamError
 from yarnam.train._input_manifest import InputListing, read_input_manifest
 from yarnam.train._input_shares import InputFile
 from yarnam.wire.input_shares import likely_shares
-from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam._light_imports import on_first_use
 from yarnam.wire.protocol import ENV_SDK, LOCAL_INPUTS, LOCAL_INPUTS_FILE
 
 with on_first_use():
     import hdfs_utils
     from hdfs_utils import errors, node_cache
     from hdfs_utils.concurrency import retry
+
+if TYPE_CHECKING:
+    from hdfs_utils.node_cache import FetchSnapshot
 
 _LOG = logging.getLogger("yarnam.agent")
 
@@ -121,8 +124,8 @@ class InputStaging:
             mine, total = likely
         self._start(staging_plan(inputs, mine, total), is_early=True)
 
-    async def prepare(self, order: Any) -> None:
-        """Stage what these processes read; ``order``: a ``pb.Launch``. Raises YarnamError."""
+    async def prepare(self, order: Launch) -> None:
+        """Stage what these processes read. Raises YarnamError."""
         plan = self._plan_of(order)
         if self._work is not None and not plan.covers(self._plan):
             await self._stop()  # for somebody else's share
@@ -132,22 +135,9 @@ class InputStaging:
             self._start(plan)
             await self._finish()
 
-    def report(self) -> Any:
-        """A ``pb.StagingReport``; None: nothing is known yet."""
-        if self._fetcher is None:
-            return None
-        now = self._fetcher.store.progress.snapshot()
-        report = pb.StagingReport(
-            files=now.files,
-            files_done=now.files_done,
-            size=now.size,
-            done=max(0, now.done),
-            cached=now.cached,
-            trouble=now.trouble,
-        )
-        if now.left_s is not None:
-            report.left_s = now.left_s
-        return report
+    def report(self) -> FetchSnapshot | None:
+        """How far it is; ``None``: nothing is known yet."""
+        return None if self._fetcher is None else self._fetcher.store.progress.snapshot()
 
     async def run(self) -> None:
         """Report progress, for ever."""
@@ -163,7 +153,7 @@ class InputStaging:
         """YARN removes what is the container's own; the cache stays."""
         await self._stop()
 
-    def _plan_of(self, order: Any) -> StagingPlan:
+    def _plan_of(self, order: Launch) -> StagingPlan:
         sdk = [json.loads(process.env.get(ENV_SDK, "{}")) for process in order.processes]
         shares = [given["input_share"] for given in sdk if given.get("input_share")]
         if shares:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from yarnam.agent import programs
 from yarnam.agent.keeper.keeper import MARK
@@ -22,6 +21,7 @@ from yarnam.agent.launch.workspace import (
     make_workspace,
     search_path,
 )
+from yarnam.agent.machine.agent_directives import Launch, ProcessLaunch
 from yarnam.agent.metrics_inbox import step_file
 from yarnam.agent.resources.gpu_devices import gpu_environment
 from yarnam.agent.resources.interfaces import interface_environment, interface_of
@@ -72,7 +72,7 @@ def write_members(container: Path, members: Sequence[str]) -> None:
 def plan_processes(
     settings: ContainerSettings,
     job: TaskJob,
-    launch: Any,
+    launch: Launch,
     base: Mapping[str, str],
     leased: Sequence[str],
     metrics_address: str,
@@ -87,7 +87,7 @@ def plan_processes(
         workspace = make_workspace(settings.directory, job, path)
     except OSError as error:
         return _all_with_problem(settings, launch, f"cannot make the working directory: {error}")
-    shares = [tuple(process.gpu_ids) for process in launch.processes]
+    shares = [process.gpu_ids for process in launch.processes]
     if not any(shares):
         shares = list(split_gpus(leased, len(launch.processes)))
     context = ProcessContext(
@@ -142,7 +142,7 @@ def run_by(framework: str, program: Program) -> Program:
 
 
 def _all_with_problem(
-    settings: ContainerSettings, launch: Any, problem: str
+    settings: ContainerSettings, launch: Launch, problem: str
 ) -> tuple[tuple[ProcessPlan, ...], Path]:
     plans = tuple(
         ProcessPlan(
@@ -160,8 +160,8 @@ def _all_with_problem(
     return plans, settings.directory
 
 
-def _log(settings: ContainerSettings, launch: Any, process: Any) -> Path:
-    return settings.log_directory / log_name(launch.role, launch.index, process.local_rank)
+def _log(settings: ContainerSettings, launch: Launch, process: ProcessLaunch) -> Path:
+    return settings.log_directory / log_name(launch.role, launch.task_index, process.local_rank)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from yarnam._light_imports import on_first_use
 from yarnam.agent.keeper.keeper_client import Exited, KeeperClient, StartOrder
@@ -31,6 +30,7 @@ from yarnam.agent.launch.stop_agreement import (
     have_come,
     least_step,
 )
+from yarnam.agent.machine.agent_events import ProcessFailed, RunEnded, RunStarted
 from yarnam.agent.metrics_inbox import Sample, with_newest_step
 from yarnam.agent.resources.gpu_devices import ENV_GPU_IDS
 from yarnam.agent.resources.gpu_usage import GpuUsage
@@ -66,14 +66,7 @@ COMMAND_NOT_FOUND_CODE = 127
 """A shell's word for it (POSIX sh)."""
 
 
-class RunState(Enum):
-    STARTING = "starting"
-    STARTED = "started"
-    EXITED = "exited"
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessPlan:
+class ProcessPlan(NamedTuple):
     """One process to be. ``problem``: why it cannot be, found before trying."""
 
     rank: int
@@ -134,8 +127,7 @@ class Process:
         return took_s / steps if steps > 0 and isfinite(took_s) and took_s > 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Graces:
+class Graces(NamedTuple):
     """Between SIGTERM and SIGKILL, in seconds."""
 
     stop_s: float
@@ -145,15 +137,15 @@ class Graces:
 
 @dataclass
 class TaskRun:
-    """One launch. ``on_change`` is called at each change of ``state``, and when the first process
-    has failed. It ends the others: SIGTERM, a grace, SIGKILL."""
+    """One launch. ``notify`` gets ``RunStarted``, ``ProcessFailed`` and ``RunEnded``. The first
+    process that fails ends the others: SIGTERM, a grace, SIGKILL."""
 
     keeper: KeeperClient
     attempt: int
     stop_file: Path
     """Written before anything is stopped: ``yarnam.train`` checks for it."""
     graces: Graces
-    on_change: Callable[[], None]
+    notify: Callable[[RunStarted | ProcessFailed | RunEnded], None]
     at_end: Callable[[float], Awaitable[object]] | None = None
     """What to wait for between the end of the processes and its report: called with the seconds
     that it may take. A stop cuts it short."""
@@ -161,16 +153,12 @@ class TaskRun:
     """Values that no report may hold."""
     rules: Sequence[Mapping[str, Any]] = ()
     """The job's own rules for failures, as its record holds them."""
-    state: RunState = RunState.STARTING
     processes: list[Process] = field(default_factory=list)
-    is_listening: bool = False
-    """All of them serve the port by which they are ready, where they have one."""
     stop_step: StopStep | None = None
     """Answer to ``ask_for_step``."""
     _memory_kills: MemoryKills = field(default_factory=MemoryKills)
     _gpus: GpuUsage = field(default_factory=GpuUsage)
     _is_stopping: bool = False
-    _is_abandoned: bool = False
     _all_ended: asyncio.Event = field(default_factory=asyncio.Event)
     _done: asyncio.Event = field(default_factory=asyncio.Event)
     _stopper: asyncio.Task[None] | None = None
@@ -198,7 +186,7 @@ class TaskRun:
                     await self._start(process, directory)
             if all(process.pid for process in self.processes):
                 # STARTED is reported even when one has ended already.
-                self._change(RunState.STARTED)
+                self.notify(RunStarted(self.attempt))
             else:
                 await self._give_up()
             await self._all_ended.wait()
@@ -209,7 +197,8 @@ class TaskRun:
         except YarnamError as error:
             _LOG.error("%s", error)
             self._take_loss()
-        self._change(RunState.EXITED)
+        self._done.set()
+        self.notify(RunEnded(self.attempt))
 
     @property
     def is_saving(self) -> bool:
@@ -299,9 +288,8 @@ class TaskRun:
                     await self.keeper.stop(0.0)
 
     def abandon(self) -> None:
-        """The keeper is gone, and the kernel has killed all processes with it. How they would have
-        ended is unknown: nothing more is reported of this launch, the agent reports why."""
-        self._is_abandoned = True
+        """Give them up: the keeper is gone, and the kernel has killed all processes with it; or how
+        they end is not theirs to answer for."""
         self._take_loss()
 
     async def wait(self, limit_s: float) -> None:
@@ -312,11 +300,9 @@ class TaskRun:
             _LOG.error("the processes did not end within %.1f s", limit_s)
 
     @property
-    def is_ready(self) -> bool:
-        """Ready for those that start after them: by their port, or because all have said so."""
-        return self.is_listening or (
-            bool(self.processes) and all(process.is_ready for process in self.processes)
-        )
+    def all_ready(self) -> bool:
+        """All of them have said that they are ready for those that start after them."""
+        return bool(self.processes) and all(process.is_ready for process in self.processes)
 
     def take_sample(self, local_rank: int, sample: Sample) -> bool:
         """Whether it says more than newer numbers."""
@@ -481,8 +467,7 @@ class TaskRun:
                     self.graces.stop_s, f"rank {process.plan.rank} failed", self.graces.failure_s
                 )
             )
-            if self.state is RunState.STARTED:
-                self._notify()  # the other tasks need not wait for the rest of this one
+            self.notify(ProcessFailed(self.attempt))
 
     def _take_loss(self) -> None:
         """The keeper is gone, or does not answer: what ran is not blamed on the program."""
@@ -549,16 +534,6 @@ class TaskRun:
         return failure_examination.FailedRun(
             process.plan.log, process.output, code, number, facts, Path(path) if path else None
         )
-
-    def _change(self, state: RunState) -> None:
-        self.state = state
-        if state is RunState.EXITED:
-            self._done.set()
-        self._notify()
-
-    def _notify(self) -> None:
-        if not self._is_abandoned:
-            self.on_change()
 
 
 def _size(path: Path) -> int:

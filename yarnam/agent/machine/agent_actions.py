@@ -228,9 +228,15 @@ class FindStrangers(NamedTuple):
     attempt: int
 
 
-AgentAction = Union[
-    Command, Prepare, Poll, Report, TellMetrics, StageInputs, MeasureNode, Cancel, WriteTokens,
-    StartTimer, StopTimer, Exit, WriteMembers, BeginRun, UploadSpools, RetakePorts, ReleasePorts,
-    AwaitFreePorts, PlanProcesses, TryCheckpoint, StartProcesses, StopProcesses, AskForStep,
-    StopAfter, StopAndWait, DumpStacks, PollActivity, LookAtPorts, FindStrangers,
+Errand = Union[Prepare, StageInputs, MeasureNode, Cancel, WriteTokens]
+LaunchPart = Union[
+    WriteMembers, BeginRun, UploadSpools, RetakePorts, ReleasePorts, AwaitFreePorts, PlanProcesses,
+    TryCheckpoint, StartProcesses,
 ]  # fmt: skip
+RunAction = Union[
+    StopProcesses, AskForStep, StopAfter, StopAndWait, DumpStacks, PollActivity, LookAtPorts,
+    FindStrangers,
+]  # fmt: skip
+AgentAction = Union[
+    Command, Poll, Report, TellMetrics, StartTimer, StopTimer, Exit, Errand, LaunchPart, RunAction
+]

@@ -175,7 +175,7 @@ TABLE: Mapping[AgentPhase, tuple[Row, ...]] = {
         *ENDS_WITH_RUN,
     ),
     P.RUNNING: (
-        on(ProcessFailed, task_watch.report_failure),
+        on(ProcessFailed, task_watch.report_failure, when=task_watch.is_accountable),
         on(S.POLL_BEGUN, task_watch.tell_progress, when=task_watch.has_nothing_unsent),
         on(S.METRICS_DUE, task_watch.tell_metrics),
         on(ActivityPolled, task_watch.send_metrics, when=task_watch.is_late_news),

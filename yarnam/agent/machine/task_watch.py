@@ -52,6 +52,10 @@ def is_abandoned(ctx: AgentStep, _: object) -> bool:
     return ctx.run.is_abandoned
 
 
+def is_accountable(ctx: AgentStep, _: object) -> bool:
+    return not ctx.run.is_abandoned
+
+
 def note_start(ctx: AgentStep, _: RunStarted) -> None:
     ctx.enter(AgentPhase.RUNNING)
 

@@ -7,13 +7,17 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from yarnam.agent.launch.task_run import Process, TaskRun
+from yarnam.agent.machine.agent_actions import Report
 from yarnam.agent.task_config import ContainerSettings
-from yarnam.core.model.outcomes import Finding
+from yarnam.core.model.outcomes import Finding, NodeMeasures
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.protocol import METRICS_PERIOD_S, PROTOCOL
+
+if TYPE_CHECKING:
+    from hdfs_utils.node_cache import FetchSnapshot
 
 
 class ReportIdentity:
@@ -26,17 +30,17 @@ class ReportIdentity:
         self.gpu_ids: tuple[str, ...] = ()
         self.gpu_model = ""
         self.ports: dict[str, int] = {}
-        self.wake_port: Callable[[], Any] = lambda: None
-        """Where the AM may wake the agent, a ``pb.WakePort``; None: nowhere."""
-        self.staging: Callable[[], Any] = lambda: None
-        """How far the inputs are staged, a ``pb.StagingReport``; None: none are."""
+        self.wake_port: Callable[[], pb.WakePort | None] = lambda: None
+        """Where the AM may wake the agent; ``None``: nowhere."""
+        self.staging: Callable[[], FetchSnapshot | None] = lambda: None
+        """How far the inputs are staged; ``None``: none are, or nothing is known yet."""
 
 
-def build_report(identity: ReportIdentity, state: Any, run: TaskRun | None) -> Any:
-    """``state`` is a ``pb.TaskState``."""
-    settings = identity.settings
+def build_report(identity: ReportIdentity, report: Report, run: TaskRun | None) -> pb.AgentReport:
+    """``run``: the processes that it speaks of."""
+    settings, staging = identity.settings, identity.staging()
     asked = run.stop_step if run else None
-    return pb.AgentReport(
+    message = pb.AgentReport(
         stop_step=None if asked is None else pb.StopStep(step=asked.least),
         protocol=PROTOCOL,
         ask=str(settings.ask),
@@ -48,23 +52,60 @@ def build_report(identity: ReportIdentity, state: Any, run: TaskRun | None) -> A
         gpu_ids=identity.gpu_ids,
         gpu_model=identity.gpu_model,
         ports=[pb.NamedPort(name=name, port=port) for name, port in identity.ports.items()],
-        state=state,
-        staging=identity.staging(),
+        state=report.state.value,
+        staging=_staging(staging) if staging is not None else None,
         wake=identity.wake_port(),
-        attempt=run.attempt if run else 0,
-        ready=run.is_ready if run else False,
+        attempt=report.attempt,
+        ready=report.is_ready,
         processes=[process_report(process) for process in run.processes] if run else [],
+    )
+    if report.problem is not None:
+        message.message = report.problem.message
+        message.user_fault = report.problem.is_user_fault
+        message.node_busy = report.problem.is_node_busy
+    if report.measures is not None:
+        message.check.CopyFrom(_measures(report.check, report.measures))
+    return message
+
+
+def _staging(now: FetchSnapshot) -> pb.StagingReport:
+    return pb.StagingReport(
+        files=now.files,
+        files_done=now.files_done,
+        size=now.size,
+        done=max(0, now.done),
+        cached=now.cached,
+        trouble=now.trouble,
+        left_s=now.left_s,
     )
 
 
-def build_progress(run: TaskRun) -> Any:
-    """What its processes do, a ``pb.Progress``."""
+def _measures(check: int, found: NodeMeasures) -> pb.CheckReport:
+    links = [
+        pb.LinkReport(node=one.node, mib_s=one.mib_s, rtt_ms=one.rtt_ms, failure=one.failure)
+        for one in found.links
+    ]
+    return pb.CheckReport(
+        check=check,
+        cpu_mib_s=found.cpu_mib_s,
+        memory_mib_s=found.memory_mib_s,
+        disk_mib_s=found.disk_mib_s,
+        gpu_tflops=found.gpu_tflops,
+        links=links,
+        trouble=found.trouble,
+        not_run=found.not_run,
+        nccl_gib_s=found.nccl_gib_s,
+    )
+
+
+def build_progress(run: TaskRun) -> pb.Progress:
+    """What its processes do."""
     processes = [process_report(process) for process in run.processes]
     return pb.Progress(attempt=run.attempt, processes=processes)
 
 
-def process_report(process: Process) -> Any:
-    """One process in a report, a ``pb.ProcessReport``."""
+def process_report(process: Process) -> pb.ProcessReport:
+    """One process in a report."""
     report = pb.ProcessReport(
         local_rank=process.plan.local_rank,
         rank=process.plan.rank,
@@ -114,7 +155,7 @@ def process_report(process: Process) -> Any:
     return report
 
 
-def _finding(finding: Finding) -> Any:
+def _finding(finding: Finding) -> pb.Finding:
     origin = finding.origin
     return pb.Finding(
         rule=finding.rule,
@@ -136,7 +177,7 @@ def _finding(finding: Finding) -> Any:
 class Mailbox(Protocol):
     """As ``yarnam.agent.mailbox.mailbox_client.MailboxClient``."""
 
-    async def report(self, report: Any) -> None: ...
+    async def report(self, report: pb.AgentReport) -> None: ...
 
 
 class Outbox:
@@ -146,9 +187,9 @@ class Outbox:
         metrics: makes the report with the newest metrics; None: there are none now.
     """
 
-    def __init__(self, metrics: Callable[[], Any]) -> None:
+    def __init__(self, metrics: Callable[[], pb.AgentReport | None]) -> None:
         self._metrics = metrics
-        self._pending: deque[Any] = deque()
+        self._pending: deque[pb.AgentReport] = deque()
         self._wake = asyncio.Event()
         self._is_metrics_due = False
         self._sent_at_s = 0.0
@@ -159,7 +200,7 @@ class Outbox:
     def is_empty(self) -> bool:
         return not self._pending
 
-    def put(self, report: Any) -> None:
+    def put(self, report: pb.AgentReport) -> None:
         self._pending.append(report)
         self._wake.set()
 
@@ -178,15 +219,10 @@ class Outbox:
         """The AM knows an agent by its first report: it goes before the first directive."""
         await mailbox.report(self._pending[0])
         self._pending.popleft()
-        self._wake.set()
 
     async def send_all(self, mailbox: Mailbox) -> None:
-        """All but the first one."""
+        """All that follow the first one, for ever."""
         loop = asyncio.get_running_loop()
-        first = self._pending[0]
-        while self._pending and self._pending[0] is first:
-            self._wake.clear()
-            await self._wake.wait()
         while True:
             self._wake.clear()
             while self._pending:

@@ -6,17 +6,17 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import grpc
 
-from hdfs_utils.protocols.untrusted import decompress
+from yarnam.agent.mailbox.directive_messages import NumberedDirective, decode_directive
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.errors import WireMismatch
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
 from yarnam.wire.protocol import HOLD_S, PROTOCOL
-from yarnam.wire.tls import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES, channel_credentials
+from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
 
 ANSWER_LIMIT_S = 3.0
 """Longest wait for the answer to a long poll, after it has been held."""
@@ -27,6 +27,8 @@ REPORT_LIMIT_S = 5.0
 RETRY_FIRST_S, RETRY_CAP_S = 0.1, 1.0
 
 _LOG = logging.getLogger("yarnam.agent")
+
+T = TypeVar("T")
 
 # Answers that no retry changes.
 _FATAL = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNIMPLEMENTED)
@@ -70,18 +72,20 @@ class MailboxClient:
         self._heard_at: float | None = None
         self._is_away = False
 
-    async def report(self, report: Any) -> None:
+    async def report(self, report: pb.AgentReport) -> None:
         """Returns when the AM has acknowledged it."""
 
-        async def call(limit_s: float) -> Any:
-            return await self._stub.Report(report, timeout=limit_s)
+        async def call(limit_s: float) -> None:
+            await self._stub.Report(report, timeout=limit_s)
 
         await self._until_answered(call, REPORT_LIMIT_S)
 
-    async def await_directive(self, seen: int, progress: Callable[[], Any] = lambda: None) -> Any:
+    async def await_directive(
+        self, seen: int, progress: Callable[[], pb.Progress | None] = lambda: None
+    ) -> NumberedDirective:
         """The directive now, or the same again when the poll has been held. The agent of a large
-        gang does not poll before it is woken, or some seconds have passed. ``progress``: makes what
-        each call takes along, a ``pb.Progress``; None: there is nothing to tell."""
+        gang does not poll before it is woken, or some seconds have passed. ``progress`` makes what
+        each call takes along; ``None``: nothing."""
         is_woken = self._poll_after_s > 0 and self._wake.is_heard
         hold_s = 0.0 if is_woken else self._hold_s
         if is_woken:
@@ -95,24 +99,25 @@ class MailboxClient:
             tokens=self._tokens,
         )
 
-        async def call(limit_s: float) -> Any:
+        async def call(limit_s: float) -> pb.Directive:
             newest = progress()
             request.ClearField("progress")
             if newest is not None:
                 request.progress.CopyFrom(newest)
-            return await self._stub.AwaitDirective(request, timeout=limit_s)
+            directive: pb.Directive = await self._stub.AwaitDirective(request, timeout=limit_s)
+            return directive
 
         directive = await self._until_answered(call, self._hold_s + ANSWER_LIMIT_S)
-        share_environment(directive)
+        decoded = decode_directive(directive)
         if directive.HasField("tokens"):
             self._tokens = directive.tokens.number
             self._take_tokens(tuple(directive.tokens.tokens))
         if directive.launch.hold_ms:
             self._hold_s = directive.launch.hold_ms / 1000
         self._pace_polls(directive, seen)
-        return directive
+        return decoded
 
-    def _pace_polls(self, directive: Any, seen: int) -> None:
+    def _pace_polls(self, directive: pb.Directive, seen: int) -> None:
         whole_s = directive.poll_after_ms / 1000
         self._poll_after_s = whole_s
         if directive.number != seen:
@@ -123,7 +128,7 @@ class MailboxClient:
     async def close(self) -> None:
         await self._channel.close(grace=None)
 
-    async def _until_answered(self, call: Callable[[float], Awaitable[Any]], limit_s: float) -> Any:
+    async def _until_answered(self, call: Callable[[float], Awaitable[T]], limit_s: float) -> T:
         loop = asyncio.get_running_loop()
         if self._heard_at is None:
             self._heard_at = loop.time()
@@ -170,13 +175,3 @@ class MailboxClient:
         if self._is_away:
             self._is_away = False
             _LOG.warning("the AM at %s answers again", self._address)
-
-
-def share_environment(directive: Any) -> None:
-    """Gives each process that is to be launched what all of the gang have alike."""
-    for order in (directive.launch, directive.prepare):
-        if order.shared_env:
-            unpacked = decompress(order.shared_env, max_bytes=MAX_MESSAGE_BYTES)
-            shared = pb.SharedEnvironment.FromString(unpacked)
-            for process in order.processes:
-                process.env.update(shared.env)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import socket
-from typing import Any
 
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.protocol import WAKE_BYTES, WAKE_KEY_BYTES, number_in_wake
@@ -45,8 +44,8 @@ class WakeListener:
             self._socket = None
 
     @property
-    def port(self) -> Any:
-        """For the agent's reports, a ``pb.WakePort``; None: it does not listen."""
+    def port(self) -> pb.WakePort | None:
+        """For the agent's reports; ``None``: it does not listen."""
         if self._socket is None:
             return None
         address, port = self._socket.getsockname()[:2]

@@ -16,7 +16,7 @@ from yarnam.wire.protocol import ENV_ASK
 
 
 def main() -> NoReturn:
-    """Ends the process with one of ``yarnam.agent.agent.AgentExit``."""
+    """Ends the process with one of ``AgentExit``."""
     # gRPC starts threads; nothing forks from this process once they run.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
@@ -24,8 +24,8 @@ def main() -> NoReturn:
     become_subreaper()
     pid, connection = fork_keeper(os.environ.get("CONTAINER_ID", ""))
     with light_imports(without_ssl=True):
-        from yarnam.agent.agent import AgentExit
         from yarnam.agent.entrypoint import run_agent
+        from yarnam.agent.machine.agent_state import AgentExit
         from yarnam.cli.log_format import PrintableFormatter
 
     if ENV_ASK not in os.environ and not _is_assigned():

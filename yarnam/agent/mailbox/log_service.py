@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import grpc
 
@@ -41,8 +40,8 @@ class LogService(yarnam_pb2_grpc.AgentLogsServicer):
         self._is_closing = False
 
     async def Tail(  # noqa: N802 - gRPC's name
-        self, request: Any, context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[Any]:
+        self, request: pb.TailRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[pb.LogChunk]:
         if not request.agent_log and request.local_rank >= self._processes:
             await context.abort(
                 grpc.StatusCode.INVALID_ARGUMENT,
@@ -68,7 +67,7 @@ class LogService(yarnam_pb2_grpc.AgentLogsServicer):
     def _is_ended(self, log: LogFile) -> bool:
         return log.ended or self._is_closing
 
-    async def _tail(self, request: Any) -> AsyncIterator[Any]:
+    async def _tail(self, request: pb.TailRequest) -> AsyncIterator[pb.LogChunk]:
         log = await self._wait_for(request)
         if log is None:
             return
@@ -85,7 +84,7 @@ class LogService(yarnam_pb2_grpc.AgentLogsServicer):
             else:
                 await asyncio.sleep(POLL_S)
 
-    async def _wait_for(self, request: Any) -> LogFile | None:
+    async def _wait_for(self, request: pb.TailRequest) -> LogFile | None:
         """The log; a follower waits for its process to start."""
         while True:
             log = self._agent_log if request.agent_log else self.files.get(request.local_rank)
@@ -96,7 +95,7 @@ class LogService(yarnam_pb2_grpc.AgentLogsServicer):
             await asyncio.sleep(POLL_S)
 
 
-def _first_offset(path: Path, request: Any) -> int:
+def _first_offset(path: Path, request: pb.TailRequest) -> int:
     try:
         if request.last_lines > 0:
             return start_of_last_lines(path, int(request.last_lines))
