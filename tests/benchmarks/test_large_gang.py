@@ -22,7 +22,8 @@ import yaml
 
 from tests.benchmarks.test_footprint import peak_mb, resident_mb, show
 from yarnam.adapters.grpc.job_client import GrpcJobClient
-from yarnam.agent.log_service import LogFile, LogService
+from yarnam.agent.machine.agent_directives import Launch, Leave, Stage, Stop
+from yarnam.agent.mailbox.log_service import LogFile, LogService
 from yarnam.agent.mailbox.mailbox_client import MailboxClient
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.client.monitor.job_logs import LogRequest, read_logs
@@ -84,11 +85,11 @@ class Agent:
             if order.number == seen:
                 continue
             seen = order.number
-            if order.WhichOneof("order") == "prepare":
+            if isinstance(order.order, Stage):
                 await self.client.report(self.report(pb.STAGED, attempt=1))
-            if order.WhichOneof("order") == "stop" and not self.stopped_at:
+            if isinstance(order.order, Stop) and not self.stopped_at:
                 self.stopped_at = time.monotonic()
-            if order.WhichOneof("order") == "launch":
+            if isinstance(order.order, Launch):
                 self.is_started = True
                 await self.client.report(
                     self.report(pb.STARTED, attempt=1, processes=[self.process()])

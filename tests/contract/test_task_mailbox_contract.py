@@ -16,7 +16,8 @@ import pytest
 from tests.fakes.task_mailbox import FakeMailbox
 from yarnam.adapters.grpc import am_server
 from yarnam.adapters.grpc.am_server import GrpcMailbox
-from yarnam.agent.mailbox.mailbox_client import MailboxClient, share_environment
+from yarnam.agent.mailbox.directive_messages import share_environment
+from yarnam.agent.mailbox.mailbox_client import MailboxClient
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.core.model.actions import CheckedNode, CheckNodes, CheckPeer, GangMember
 from yarnam.core.model.events import (
@@ -839,7 +840,7 @@ class WokenAgent:
                 order = await self.client.await_directive(seen)
                 self.polls += 1
                 if order.number != seen:
-                    self.orders.append((str(order.WhichOneof("order")), time.monotonic()))
+                    self.orders.append((type(order.order).__name__.lower(), time.monotonic()))
                 seen = order.number
         finally:
             self.wake.close()

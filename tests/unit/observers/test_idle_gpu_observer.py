@@ -138,7 +138,7 @@ def test_a_real_process_whose_gpus_idle_while_it_prepares_input(tmp_path: Path) 
     log.touch()
     plan = ProcessPlan(0, 0, "", (), {ENV_GPU_IDS: "0,1"}, log)
     run = TaskRun(
-        cast("Any", None), 1, tmp_path / "stop", Graces(1.0, 1.0), lambda: None,
+        cast("Any", None), 1, tmp_path / "stop", Graces(1.0, 1.0), lambda _: None,
         _gpus=GpuUsage(IdleNvml),
     )  # fmt: skip
     loader = subprocess.Popen(

@@ -28,17 +28,28 @@ class NumberedDirective(NamedTuple):
 
 def decode_directive(directive: pb.Directive) -> NumberedDirective:
     """An order that this version does not know changes nothing, like PARK."""
+    share_environment(directive)
     return NumberedDirective(directive.number, _order(directive))
+
+
+def share_environment(directive: pb.Directive) -> None:
+    """Gives each process that is to be launched what all of the gang have alike."""
+    for order in (directive.launch, directive.prepare):
+        if order.shared_env:
+            unpacked = decompress(order.shared_env, max_bytes=MAX_MESSAGE_BYTES)
+            shared = pb.SharedEnvironment.FromString(unpacked)
+            for process in order.processes:
+                process.env.update(shared.env)
 
 
 def _order(directive: pb.Directive) -> Directive:
     match directive.WhichOneof("order"):
         case "prepare":
-            return Stage(decode_launch(directive.prepare))
+            return Stage(_launch(directive.prepare))
         case "check":
             return _check(directive.check)
         case "launch":
-            return decode_launch(directive.launch)
+            return _launch(directive.launch)
         case "stop":
             return _stop(directive.stop)
         case "dump":
@@ -49,11 +60,9 @@ def _order(directive: pb.Directive) -> Directive:
             return Park()
 
 
-def decode_launch(launch: pb.Launch) -> Launch:
-    """Each process gets what all of the gang have alike, too."""
-    shared = _shared_environment(launch)
+def _launch(launch: pb.Launch) -> Launch:
     processes = tuple(
-        ProcessLaunch(one.rank, one.local_rank, {**one.env, **shared}, tuple(one.gpu_ids))
+        ProcessLaunch(one.rank, one.local_rank, dict(one.env), tuple(one.gpu_ids))
         for one in launch.processes
     )
     return Launch(
@@ -64,13 +73,6 @@ def decode_launch(launch: pb.Launch) -> Launch:
         launch.metrics_period_ms / 1000,
         tuple(launch.members),
     )
-
-
-def _shared_environment(launch: pb.Launch) -> dict[str, str]:
-    if not launch.shared_env:
-        return {}
-    unpacked = decompress(launch.shared_env, max_bytes=MAX_MESSAGE_BYTES)
-    return dict(pb.SharedEnvironment.FromString(unpacked).env)
 
 
 def _check(check: pb.Check) -> Check:
