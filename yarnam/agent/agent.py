@@ -186,8 +186,8 @@ class Agent:
                 self._outbox.put(self._report(action))
             case aa.TellMetrics(report=report):
                 self._told_metrics = self._report(report)
-            case aa.Poll(seen=seen, after_s=after_s):
-                self._talk(self._poll(seen, after_s))
+            case aa.Poll():
+                self._talk(self._poll(action))
             case aa.StartTimer(timer=timer, serial=serial, after_s=after_s):
                 self._start_timer(timer, after_s, ae.TimerFired(timer, serial))
             case aa.StopTimer(timer=timer):
@@ -430,14 +430,14 @@ class Agent:
         self._take(ae.Signal.INTRODUCED)
         await self._outbox.send_all(self._mailbox)
 
-    async def _poll(self, seen: int, after_s: float) -> None:
+    async def _poll(self, poll: aa.Poll) -> None:
         assert self._mailbox is not None
-        await asyncio.sleep(after_s)
+        await asyncio.sleep(poll.after_s)
         loop = asyncio.get_running_loop()
         asked_at_s = loop.time()
-        directive = await self._mailbox.await_directive(seen, self._progress)
+        directive = await self._mailbox.await_directive(poll.seen, self._progress)
         took_s = loop.time() - asked_at_s
-        self._take(ae.DirectiveReceived(directive.number, directive.order, took_s))
+        self._take(ae.DirectiveReceived(poll.serial, *directive, took_s))
 
     def _progress(self) -> pb.Progress | None:
         """What a poll takes along."""

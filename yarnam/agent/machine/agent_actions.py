@@ -51,6 +51,7 @@ class Poll(NamedTuple):
     """Ask the AM for a directive with another number, ``after_s`` from now. Answered by
     ``DirectiveReceived``; POLL_BEGUN comes before each call."""
 
+    serial: int
     seen: int
     after_s: float = 0.0
 

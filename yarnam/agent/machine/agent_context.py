@@ -5,6 +5,7 @@ from __future__ import annotations
 from yarnam.agent.machine.agent_actions import (
     AgentAction,
     Cancel,
+    Poll,
     Report,
     StartTimer,
     StopTimer,
@@ -59,6 +60,12 @@ class AgentStep:
         serial = self.next_serial()
         self.set_run(self.run._replace(serial=serial))
         return serial
+
+    def poll(self, after_s: float = 0.0) -> None:
+        """Ask for the directive that follows the newest one."""
+        serial, am = self.next_serial(), self.agent.am
+        self.agent = self.agent._replace(am=am._replace(polling=serial))
+        self.do(Poll(serial, am.seen, after_s))
 
     # ---- timers ----------------------------------------------------------------------------------
 

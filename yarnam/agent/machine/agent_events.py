@@ -50,8 +50,9 @@ class TroubleFound(NamedTuple):
 
 
 class DirectiveReceived(NamedTuple):
-    """The answer to a poll."""
+    """The answer to a poll. ``took_s``: since its call."""
 
+    serial: int
     number: int
     order: Directive
     took_s: float = 1.0

@@ -21,7 +21,7 @@ What belongs to one ApplicationMaster is ``AgentState.am``, what belongs to the 
 
 from __future__ import annotations
 
-from yarnam.agent.machine.agent_actions import AgentAction, Poll
+from yarnam.agent.machine.agent_actions import AgentAction
 from yarnam.agent.machine.agent_context import AgentStep
 from yarnam.agent.machine.agent_events import (
     ActivityPolled,
@@ -38,7 +38,7 @@ from yarnam.agent.machine.agent_events import (
     StrangersFound,
     TimerFired,
 )
-from yarnam.agent.machine.agent_state import AgentPhase, AgentState, AmLink
+from yarnam.agent.machine.agent_state import AgentPhase, AgentState
 from yarnam.agent.machine.agent_transitions import HANDLERS, Key
 from yarnam.agent.machine.task_errands import poll_again
 from yarnam.errors import InternalError
@@ -72,15 +72,16 @@ def step(
 
 def _follow(ctx: AgentStep, event: DirectiveReceived) -> None:
     """Follow a directive, then ask for the next one."""
-    if ctx.agent.phase not in _TALKING:
+    am = ctx.agent.am
+    if ctx.agent.phase not in _TALKING or event.serial != am.polling:
         return
-    if event.number == ctx.agent.am.seen:
+    if event.number == am.seen:
         poll_again(ctx, event)
         return
-    ctx.agent = ctx.agent._replace(am=AmLink(event.number))
+    ctx.agent = ctx.agent._replace(am=am._replace(seen=event.number, polling=0))
     _take_row(ctx, type(event.order), event.order)
     if ctx.agent.phase in _TALKING:
-        ctx.do(Poll(event.number))
+        ctx.poll()
 
 
 def _take_row(ctx: AgentStep, key: Key, event: object) -> None:

@@ -85,6 +85,8 @@ class AmLink(NamedTuple):
 
     seen: int = 0
     """The newest directive that the agent has followed."""
+    polling: int = 0
+    """The serial of the poll whose answer is awaited; 0: of none."""
 
 
 class Run(NamedTuple):

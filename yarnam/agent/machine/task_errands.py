@@ -7,7 +7,6 @@ from yarnam.agent.machine.agent_actions import (
     Cancel,
     Command,
     MeasureNode,
-    Poll,
     Prepare,
     StageInputs,
     TaskState,
@@ -82,13 +81,13 @@ def report_trouble(ctx: AgentStep, event: TroubleFound) -> None:
 
 
 def poll_first(ctx: AgentStep, _: Signal) -> None:
-    ctx.do(Poll(ctx.agent.am.seen))
+    ctx.poll()
 
 
 def poll_again(ctx: AgentStep, event: DirectiveReceived) -> None:
     """The poll was held in vain."""
     is_early = event.took_s < POLL_PAUSE_S
-    ctx.do(Poll(ctx.agent.am.seen, POLL_PAUSE_S if is_early else 0.0))
+    ctx.poll(POLL_PAUSE_S if is_early else 0.0)
 
 
 def stay(_ctx: AgentStep, _order: Park) -> None:
