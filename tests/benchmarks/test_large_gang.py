@@ -22,7 +22,7 @@ import yaml
 
 from tests.benchmarks.test_footprint import peak_mb, resident_mb, show
 from yarnam.adapters.grpc.job_client import GrpcJobClient
-from yarnam.agent.machine.agent_directives import Launch, Leave, Stage, Stop
+from yarnam.agent.machine.agent_directives import Launch, Stage, Stop
 from yarnam.agent.mailbox.log_service import LogFile, LogService
 from yarnam.agent.mailbox.mailbox_client import MailboxClient
 from yarnam.agent.mailbox.wake_listener import WakeListener

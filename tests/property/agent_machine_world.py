@@ -43,6 +43,9 @@ ONCE = (
 """Events that change nothing when they come again."""
 
 
+SILENT = frozenset({AgentPhase.PREPARING, AgentPhase.LEAVING, AgentPhase.LEFT})
+
+
 class Violation(AssertionError):
     """A rule of the agent does not hold."""
 
@@ -198,10 +201,19 @@ class AgentWorld:
     def _check(
         self, before: AgentState, event: ae.AgentEvent, actions: tuple[aa.AgentAction, ...]
     ) -> None:
+        self._check_waits(event)
+        if isinstance(event, ae.DirectiveReceived):
+            self._check_order(before, event, actions)
+        elif isinstance(event, ae.PortsLookedAt):
+            self._check_look(before, event, actions)
+        else:
+            self._check_told(before, event, _states(actions))
+
+    def _check_waits(self, event: ae.AgentEvent) -> None:
+        """The agent never stands still."""
         agent = self.agent
-        talks = agent.phase not in {AgentPhase.PREPARING, AgentPhase.LEAVING, AgentPhase.LEFT}
         waits = [one for one in self.pending if isinstance(one, aa.Poll | aa.Command)]
-        if talks and not waits:
+        if agent.phase not in SILENT and not waits:
             raise Violation(f"the agent asks for no directive after {type(event).__name__}")
         if agent.phase is AgentPhase.LEAVING and not self._awaits(aa.StopAndWait):
             raise Violation("nothing ends an agent that leaves")
@@ -213,31 +225,33 @@ class AgentWorld:
             raise Violation("nothing looks at the processes")
         if agent.phase is AgentPhase.EXITED and self.timers.keys() - {AgentTimer.TOKENS}:
             raise Violation("what has ended is looked at")
-        if isinstance(event, ae.DirectiveReceived):
-            self._check_order(before, event, actions)
-        elif event == ae.RunEnded(self.begun[-1] if self.begun else 0) and (
-            isinstance(event, ae.RunEnded) and before.phase is AgentPhase.RUNNING
-        ):
-            is_told = aa.TaskState.EXITED in _states(actions)
-            if is_told == self.is_abandoned:
-                raise Violation("an end is told once, unless it is not the program's")
-        elif isinstance(event, ae.ProcessFailed) and before.phase is AgentPhase.RUNNING:
-            if (aa.TaskState.STARTED in _states(actions)) == self.is_abandoned:
-                raise Violation("a failure is told early, unless it is not the program's")
-        elif isinstance(event, ae.PortsLookedAt):
-            self._check_look(before, event, actions)
-        elif isinstance(event, ae.TokensWritten) and not event.is_written and talks:
-            if AgentTimer.TOKENS not in self.timers:
-                raise Violation("tokens that are not in the file are not written again")
-        elif isinstance(event, ae.Staged) and event.problem is None:
-            is_of_directive = event.serial == before.staging.serial and talks
-            if is_of_directive != (aa.TaskState.STAGED in _states(actions)):
-                raise Violation("STAGED answers the newest order, once")
-        elif isinstance(event, ae.Checked):
-            if (aa.TaskState.CHECKED in _states(actions)) != (
-                event.serial == before.checking.serial and talks
-            ):
-                raise Violation("CHECKED answers the newest order, once")
+        is_unwritten = event == ae.TokensWritten(False) and isinstance(event, ae.TokensWritten)
+        if is_unwritten and agent.phase not in SILENT and AgentTimer.TOKENS not in self.timers:
+            raise Violation("tokens that are not in the file are not written again")
+
+    def _check_told(
+        self, before: AgentState, event: ae.AgentEvent, states: set[aa.TaskState]
+    ) -> None:
+        """The AM learns each thing once."""
+        is_current = self.begun and getattr(event, "attempt", 0) == self.begun[-1]
+        talks = before.phase not in SILENT
+        match event:
+            case ae.RunEnded() if before.phase is AgentPhase.RUNNING and is_current:
+                if (aa.TaskState.EXITED in states) == self.is_abandoned:
+                    raise Violation("an end is told once, unless it is not the program's")
+            case ae.ProcessFailed() if before.phase is AgentPhase.RUNNING:
+                if (aa.TaskState.STARTED in states) == self.is_abandoned:
+                    raise Violation("a failure is told early, unless it is not the program's")
+            case ae.Staged(problem=None):
+                is_awaited = talks and event.serial == before.staging.serial
+                if is_awaited != (aa.TaskState.STAGED in states):
+                    raise Violation("STAGED answers the newest order, once")
+            case ae.Checked():
+                is_awaited = talks and event.serial == before.checking.serial
+                if is_awaited != (aa.TaskState.CHECKED in states):
+                    raise Violation("CHECKED answers the newest order, once")
+            case _:
+                pass
 
     def _awaits(self, kind: type) -> bool:
         return any(isinstance(one, kind) for one in self.pending)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.property.agent_machine_world import AgentWorld, Violation
+from yarnam.agent.machine import agent_actions as aa
 from yarnam.agent.machine import (
     agent_context,
     agent_machine,
@@ -21,7 +22,6 @@ from yarnam.agent.machine import (
     task_stop,
     task_watch,
 )
-from yarnam.agent.machine import agent_actions as aa
 from yarnam.agent.machine.agent_context import AgentStep
 from yarnam.agent.machine.agent_state import AgentPhase, AgentState
 
