@@ -15,7 +15,6 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.rejections import Rejections
@@ -174,9 +173,11 @@ def _whole(plain: Record, key: str) -> int | None:
     return None if is_too_long else plain.integer(key, least=-INT64)
 
 
-def _values(plain: dict[str, Any]) -> Iterator[tuple[str, float]]:
+def _values(plain: dict[str, object]) -> Iterator[tuple[str, float]]:
     for name, value in plain.items():
-        is_number = type(value) is float or (type(value) is int and abs(value) <= INT64)
-        if not is_number or not is_encodable(name):
+        is_exact = type(value) is int and abs(value) <= INT64
+        if not isinstance(value, (int, float)) or not (is_exact or type(value) is float):
+            raise MalformedData(f"{shown(name)} is {shown(value)}")
+        if not is_encodable(name):
             raise MalformedData(f"{shown(name)} is {shown(value)}")
         yield name, float(value)

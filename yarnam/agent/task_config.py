@@ -134,7 +134,7 @@ class TaskJob:
     failure_grace_s: float
     ready_port: str = ""
     """Name of the port by which its processes are ready; empty: they say so."""
-    rules: tuple[Mapping[str, Any], ...] = ()
+    rules: tuple[Mapping[str, object], ...] = ()
     """The job's own rules for failures, as plain values."""
     tasks: int = 1
     """Of the whole gang."""
@@ -152,6 +152,9 @@ def facts_of(job: TaskJob) -> TaskFacts:
         bare_ports=framework_named(job.framework).bare_ports,
     )
 
+
+Plain = Mapping[str, Any]
+"""A part of a record, as decoded from JSON."""
 
 _NO_RECORD = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, StopIteration)
 
@@ -171,9 +174,7 @@ def read_task_job(record: Path, secrets: Path, role: str, service: str) -> TaskJ
         raise WireMismatch(f"{record.name} does not describe role {role!r}: {error!r}") from error
 
 
-def _task_job(
-    record: Mapping[str, Any], secrets: Mapping[str, str], role_name: str, service: str
-) -> TaskJob:
+def _task_job(record: Plain, secrets: Mapping[str, str], role_name: str, service: str) -> TaskJob:
     job = record["job"]
     is_pre_run = role_name == PRE_RUN_ROLE
     if is_pre_run:
@@ -223,7 +224,7 @@ PLAIN = "command"
 """The framework of a process that is run as it is."""
 
 
-def _is_known(job: Mapping[str, Any], role: Mapping[str, Any]) -> bool:
+def _is_known(job: Plain, role: Plain) -> bool:
     framework = framework_named(job["framework"])
     return framework.knows(role["name"], is_auxiliary=role["service"] or role["optional"])
 
@@ -232,7 +233,7 @@ MAX_BYTES = 64 << 20
 """Of a job's record: see ``wire.codec``, which an agent does without."""
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> Plain:
     try:
         with path.open("rb") as file:
             return decode_record(read_at_most(file, MAX_BYTES), max_bytes=MAX_BYTES).plain

@@ -11,39 +11,27 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import os
 import socket
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import grpc
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import Record, decode_record, shown
-from yarnam._light_imports import on_first_use
-from yarnam.agent.mailbox.mailbox_client import RETRY_CAP_S, RETRY_FIRST_S
+from yarnam.agent.mailbox.inputs_client import CheckOutcome, InputsClient, Suspect
 from yarnam.agent.task_config import ContainerSettings
-from yarnam.wire.pb import yarnam_pb2 as pb
-from yarnam.wire.pb import yarnam_pb2_grpc
+from yarnam._light_imports import on_first_use
 from yarnam.wire.protocol import PROTOCOL
-from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
 
 with on_first_use():  # most agents do without what these load
-    from hdfs_utils.concurrency import retry
     from hdfs_utils.validation import check_in_subprocess
 
 _LOG = logging.getLogger("yarnam.agent")
 
-EPOCH_CALL_LIMIT_S = 60.0
-"""The AM may have to read the blacklist on HDFS first, and to write the list down."""
-CALL_LIMIT_S = 10.0
 REPLY_LIMIT_S = 115.0
 """For a reply to a training process: less than ``yarnam.train`` waits for."""
-HOLD_S = 20.0
-"""How long the AM may hold one poll for a file to check."""
 MAX_LINE = 64 * 1024
 MAX_WAITING = 1000
 """Suspect files that were not reported to the AM yet; further ones are dropped."""
@@ -55,18 +43,7 @@ MAX_EPOCH = (1 << 32) - 1
 CHECK_MEMORY = 512 << 20
 """Resident bytes of a check, in the container of the training: most need some 60 MiB."""
 
-_UNREACHABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """What a training process says of a file. ``records``: the first and the last, if it knows."""
-
-    path: str
-    reason: str
-    times: int = 1
-    records: tuple[int, ...] = ()
 
 
 def suspects_in(request: Record) -> list[Suspect]:
@@ -94,16 +71,11 @@ class InputGateway:
         *,
         protocol: int = PROTOCOL,
     ) -> None:
-        self._settings = settings
-        self._protocol = protocol
         self._other_python = other_python
         self._name = f"yarnam-inputs-{os.urandom(12).hex()}"
-        self._channel = grpc.aio.secure_channel(
-            settings.am_address, channel_credentials(pem), options=CHANNEL_OPTIONS
-        )
-        self._stub = yarnam_pb2_grpc.JobInputsStub(self._channel)  # type: ignore[no-untyped-call]
+        self._client = InputsClient(settings, pem, protocol=protocol)
         self._lists: dict[tuple[str, int], list[str]] = {}
-        self._waiting: dict[str, pb.SuspectInput] = {}
+        self._waiting: dict[str, Suspect] = {}
         self._has_suspects = asyncio.Event()
         self._server: asyncio.AbstractServer | None = None
 
@@ -128,7 +100,7 @@ class InputGateway:
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        await self._channel.close(grace=None)
+        await self._client.close()
 
     # ---- training processes --------------------------------------------------------------
 
@@ -145,7 +117,7 @@ class InputGateway:
         finally:
             writer.close()
 
-    async def _reply(self, line: bytes) -> dict[str, Any]:
+    async def _reply(self, line: bytes) -> dict[str, object]:
         try:
             request = decode_record(line, max_bytes=MAX_LINE)
             kind = request.text("request")
@@ -159,93 +131,58 @@ class InputGateway:
             return {"error": f"not a valid request: {error.message}"}
         return {"error": f"unknown request: {shown(kind)}"}
 
-    async def _excluded_files(self, name: str, epoch: int) -> dict[str, Any]:
+    async def _excluded_files(self, name: str, epoch: int) -> dict[str, object]:
         if (name, epoch) in self._lists:
             return {"excluded": self._lists[name, epoch]}
-        request = pb.EpochRequest(caller=self._caller(), input=name, epoch=epoch)
         try:
-            reply = await asyncio.wait_for(
-                self._until_answered(
-                    lambda: self._stub.SettleEpoch(request, timeout=EPOCH_CALL_LIMIT_S)
-                ),
-                REPLY_LIMIT_S,
+            excluded, problem = await asyncio.wait_for(
+                self._client.settle_epoch(name, epoch), REPLY_LIMIT_S
             )
         except asyncio.TimeoutError:
             return {"error": f"no reply from the ApplicationMaster within {REPLY_LIMIT_S:g} s"}
         except grpc.aio.AioRpcError as error:
             return {"error": f"the ApplicationMaster refuses the request: {error.details()}"}
-        if reply.problem:
-            return {"error": reply.problem}
-        self._lists[name, epoch] = list(reply.excluded_files)
-        return {"excluded": self._lists[name, epoch]}
+        if problem:
+            return {"error": problem}
+        self._lists[name, epoch] = excluded
+        return {"excluded": excluded}
 
     def _add_suspects(self, suspects: list[Suspect]) -> None:
         for found in suspects:
             known = self._waiting.get(found.path)
             if known is None and len(self._waiting) >= MAX_WAITING:
                 continue
-            one = known or pb.SuspectInput(path=found.path, reason=found.reason)
-            one.times = min(one.times + found.times, MAX_TIMES)
-            for record in found.records:
-                low = one.first_record if one.HasField("first_record") else record
-                one.first_record = min(low, record)
-                one.last_record = max(one.last_record, record)
-            self._waiting[found.path] = one
+            one = known or Suspect(found.path, found.reason, 0)
+            records = (*one.records, *found.records)
+            self._waiting[found.path] = one._replace(
+                times=min(one.times + found.times, MAX_TIMES),
+                records=(min(records), max(records)) if records else (),
+            )
         self._has_suspects.set()
 
     # ---- the AM --------------------------------------------------------------------------
-
-    def _caller(self) -> pb.InputCaller:
-        settings = self._settings
-        return pb.InputCaller(
-            protocol=self._protocol,
-            ask=str(settings.ask),
-            container=settings.container,
-            node=settings.node,
-        )
 
     async def _forward(self) -> None:
         while True:
             await self._has_suspects.wait()
             self._has_suspects.clear()
             waiting, self._waiting = self._waiting, {}
-            request = pb.SuspectRequest(caller=self._caller(), suspects=list(waiting.values()))
-
-            def call(request: pb.SuspectRequest = request) -> Any:
-                return self._stub.Suspect(request, timeout=CALL_LIMIT_S)
-
-            await self._until_answered(call)
+            await self._client.suspect(waiting.values())
 
     async def _run_checks(self) -> None:
-        done: pb.CheckDone | None = None
+        done: CheckOutcome | None = None
         while True:
-            request = pb.CheckRequest(caller=self._caller(), done=done, hold_ms=int(HOLD_S * 1000))
-
-            def call(request: pb.CheckRequest = request) -> Any:
-                return self._stub.AwaitCheck(request, timeout=HOLD_S + CALL_LIMIT_S)
-
-            work = await self._until_answered(call)
+            work = await self._client.await_check(done)
             done = None
             if work.order:
                 _LOG.info("checking %s for the ApplicationMaster", work.uri)
                 outcome = await asyncio.to_thread(self._check, work.uri, work.limit_s)
-                done = pb.CheckDone(order=work.order, outcome_json=outcome.encode())
+                done = CheckOutcome(work.order, outcome)
 
     def _check(self, uri: str, limit_s: float) -> str:
         other = self._other_python()
         return check_in_subprocess.check_in_subprocess(
             uri, limit_s=limit_s, python=[other] if other else [], max_memory=CHECK_MEMORY
-        )
-
-    async def _until_answered(self, call: Callable[[], Any]) -> Any:
-        """Again while the AM cannot be reached: the mailbox's heartbeat decides when to give up."""
-
-        def is_unreachable(error: Exception) -> bool:
-            return isinstance(error, grpc.aio.AioRpcError) and error.code() in _UNREACHABLE
-
-        backoff = retry.Backoff(RETRY_FIRST_S, RETRY_CAP_S)
-        return await retry.retry_async(
-            call, math.inf, is_retriable=is_unreachable, backoff=backoff, sleep=asyncio.sleep
         )
 
 

@@ -60,13 +60,17 @@ _TO_RESET = tuple(
 )
 
 
-def pack(message: dict[str, Any]) -> bytes:
+Message = dict[str, Any]
+"""As decoded from JSON."""
+
+
+def pack(message: Message) -> bytes:
     """A message on the socket between agent and keeper; text may carry surrogates."""
     body = json.dumps(message).encode("ascii")
     return _HEADER.pack(len(body)) + body
 
 
-def unpack(buffer: bytearray) -> list[dict[str, Any]]:
+def unpack(buffer: bytearray) -> list[Message]:
     """Take all complete messages out of ``buffer``."""
     messages = []
     while len(buffer) >= _HEADER.size:
@@ -160,7 +164,7 @@ class Keeper:
         for message in unpack(buffer):
             self._obey(message)
 
-    def _obey(self, message: dict[str, Any]) -> None:
+    def _obey(self, message: Message) -> None:
         order = message["do"]
         if order == "start":
             self._start(message)
@@ -173,7 +177,7 @@ class Keeper:
             self._deadline = None
             self._send({"is": "swept", "left": left})
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: Message) -> None:
         try:
             self._connection.sendall(pack(message))
         except OSError:
@@ -181,7 +185,7 @@ class Keeper:
 
     # ---- starting ------------------------------------------------------------------------
 
-    def _start(self, order: dict[str, Any]) -> None:
+    def _start(self, order: Message) -> None:
         rank = int(order["rank"])
         try:
             logs = _open_log(order["log"])
@@ -289,7 +293,7 @@ def _end_of(log: int) -> int:
         os.close(log)
 
 
-def _become(order: dict[str, Any], keeper: int, failure: int, logs: tuple[int, int]) -> None:
+def _become(order: Message, keeper: int, failure: int, logs: tuple[int, int]) -> None:
     """In the forked child: become the user's process. Never returns."""
     stage = "fork"
     try:

@@ -6,10 +6,9 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
-from yarnam.agent.keeper.keeper import KILL_LIMIT_S, MARK, kill_all, pack, to_bytes, unpack
+from yarnam.agent.keeper.keeper import KILL_LIMIT_S, MARK, Message, kill_all, pack, to_bytes, unpack
 from yarnam.errors import InternalError
 
 T = TypeVar("T")
@@ -24,8 +23,7 @@ START_LIMIT_S = 30.0
 """From the order until the program is executed; a hung file system takes longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartOrder:
+class StartOrder(NamedTuple):
     """One process to start. ``path`` is what is executed, ``argv`` its arguments."""
 
     rank: int
@@ -36,8 +34,7 @@ class StartOrder:
     log: str
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """``pid``, or 0 and the stage (log, chdir, exec, fork) at which ``errno`` came up."""
 
     pid: int
@@ -47,8 +44,7 @@ class Started:
     """The keeper's descriptors of its stdout and its stderr."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exited:
+class Exited(NamedTuple):
     """One that has ended: its wait status, the most memory it used, and where in its log the last
     writes to stdout and to stderr ended."""
 
@@ -91,7 +87,7 @@ class KeeperClient:
         """Raises InternalError when the keeper does not answer."""
         answer: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
         self._starting[order.rank] = answer
-        await self._send({"do": "start", **asdict(order)})
+        await self._send({"do": "start", **order._asdict()})
         return await self._await_reply(answer, START_LIMIT_S, "start a process")
 
     async def stop(self, grace_s: float) -> None:
@@ -136,7 +132,7 @@ class KeeperClient:
         except asyncio.TimeoutError as error:
             raise InternalError(f"the keeper did not {what} within {limit_s:.0f} s") from error
 
-    async def _send(self, message: dict[str, Any]) -> None:
+    async def _send(self, message: Message) -> None:
         try:
             async with self._sending:
                 await asyncio.get_running_loop().sock_sendall(self._socket, pack(message))
@@ -157,8 +153,8 @@ class KeeperClient:
             for message in unpack(buffer):
                 self._take(message)
         gone = InternalError("the keeper is gone")
-        waiting: list[asyncio.Future[Any]] = [*self._starting.values(), *self._sweeps]
-        for answer in waiting:
+        waiting: list[asyncio.Future[Started] | asyncio.Future[int]] = [*self._starting.values()]
+        for answer in (*waiting, *self._sweeps):
             if not answer.done():
                 answer.set_exception(gone)
         if not self._is_closed:
@@ -173,7 +169,7 @@ class KeeperClient:
         except ChildProcessError:
             pass
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _take(self, message: Message) -> None:
         kind = message["is"]
         if kind == "exited":
             rank, status, peak_kib = (int(message[key]) for key in ("rank", "status", "peak_kib"))
@@ -190,6 +186,6 @@ class KeeperClient:
             _resolve(self._starting.pop(int(message["rank"])), failed)
 
 
-def _resolve(answer: asyncio.Future[Any], value: Any) -> None:
+def _resolve(answer: asyncio.Future[T], value: T) -> None:
     if not answer.done():
         answer.set_result(value)

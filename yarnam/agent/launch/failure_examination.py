@@ -6,7 +6,6 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from yarnam.agent.launch.log_evidence import error_file_evidence, log_evidence
 from yarnam.agent.launch.output_streams import OutputStreams
@@ -41,7 +40,7 @@ class Raised:
 
 
 def examine(
-    run: FailedRun, own_rules: Iterable[Mapping[str, Any]], secrets: Collection[str]
+    run: FailedRun, own_rules: Iterable[Mapping[str, object]], secrets: Collection[str]
 ) -> Finding:
     """Read what the process left and try the rules on it. ``own_rules``: the job's, as its record
     holds them."""
@@ -49,7 +48,7 @@ def examine(
 
 
 def raised(
-    run: FailedRun, own_rules: Iterable[Mapping[str, Any]], secrets: Collection[str]
+    run: FailedRun, own_rules: Iterable[Mapping[str, object]], secrets: Collection[str]
 ) -> Raised | None:
     """What a process that lives says of a failure of its own: by its last traceback, or by its
     framework's error file; None: it says nothing, or nobody knows when it did."""
@@ -81,7 +80,7 @@ def _evidence(run: FailedRun, secrets: Collection[str]) -> ProcessEvidence:
     )
 
 
-def _own(own_rules: Iterable[Mapping[str, Any]]) -> tuple[FailureRule, ...]:
+def _own(own_rules: Iterable[Mapping[str, object]]) -> tuple[FailureRule, ...]:
     try:
         return rules_of(own_rules)
     except (LookupError, TypeError, ValueError) as error:

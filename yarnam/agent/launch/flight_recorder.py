@@ -103,7 +103,7 @@ def parse_dump(data: bytes) -> list[Collective]:
     return [one for one in found if one is not None]
 
 
-def _collective(entry: dict[Any, Any]) -> Collective | None:
+def _collective(entry: dict[object, object]) -> Collective | None:
     number, name, state = (entry.get(k) for k in ("collective_seq_id", "profiling_name", "state"))
     group = entry.get("process_group")
     # (name, description); before torch 2.4 the name alone.
@@ -130,11 +130,11 @@ _PLAIN = frozenset({
 })  # fmt: skip
 
 
-def _plain(data: bytes) -> Any:
+def _plain(data: bytes) -> object:
     """The value of a pickle that holds nothing but plain values. Raises MalformedData."""
     stack: list[Any] = []
     marks: list[int] = []
-    memo: dict[int, Any] = {}
+    memo: dict[int, object] = {}
     try:
         for name, argument in _operations(data):
             if name in _NUMBERS_AND_TEXTS:

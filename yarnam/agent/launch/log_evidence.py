@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_json, read_at_most
@@ -79,10 +78,10 @@ def parse_error_file(data: bytes) -> tuple[tuple[str, ...], float | None]:
     """``{"message": {"message": TEXT, "extraInfo": {"timestamp": "1795000000"}}}``; what does not
     look like this says nothing. Raises MalformedData: no JSON."""
     plain = decode_json(data, max_bytes=ERROR_FILE_BYTES, is_lenient=True)
-    message: Any = plain.get("message") if isinstance(plain, dict) else None
-    more: Any = None
-    if isinstance(message, dict):
-        message, more = message.get("message"), message.get("extraInfo")
+    outer = plain.get("message") if isinstance(plain, dict) else None
+    message, more = outer, None
+    if isinstance(outer, dict):
+        message, more = outer.get("message"), outer.get("extraInfo")
     text = message[:ERROR_CHARS] if isinstance(message, str) else ""
     stamp = more.get("timestamp") if isinstance(more, dict) else None
     try:

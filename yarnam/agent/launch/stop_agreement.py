@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 GIVE_UP_S = 3.0
 """From the order to agree until the processes are stopped without: less than ``yarnam.train`` waits
@@ -42,7 +41,7 @@ class StopFile:
     """What asks the processes of one launch to end: ``yarnam.train`` looks for it."""
 
     path: Path
-    _facts: dict[str, Any] = field(default_factory=dict)
+    _facts: dict[str, object] = field(default_factory=dict)
 
     def write(
         self, reason: str, grace_s: float, *, agree: bool = False, at_step: int | None = None

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from yarnam._light_imports import on_first_use
 from yarnam.agent.keeper.keeper_client import Exited, KeeperClient, StartOrder
@@ -151,7 +151,7 @@ class TaskRun:
     that it may take. A stop cuts it short."""
     secrets: Collection[str] = ()
     """Values that no report may hold."""
-    rules: Sequence[Mapping[str, Any]] = ()
+    rules: Sequence[Mapping[str, object]] = ()
     """The job's own rules for failures, as its record holds them."""
     processes: list[Process] = field(default_factory=list)
     stop_step: StopStep | None = None
@@ -254,9 +254,11 @@ class TaskRun:
     def _living(self) -> list[int]:
         return [process.plan.local_rank for process in self.processes if not process.ended]
 
-    def _write_stop_file(self, reason: str, grace_s: float, **step: Any) -> None:
+    def _write_stop_file(
+        self, reason: str, grace_s: float, *, agree: bool = False, at_step: int | None = None
+    ) -> None:
         try:
-            self._stop_request.write(reason, grace_s, **step)
+            self._stop_request.write(reason, grace_s, agree=agree, at_step=at_step)
         except OSError as error:
             _LOG.warning("cannot make the stop file: %s", error)
 

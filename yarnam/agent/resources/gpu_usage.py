@@ -6,7 +6,7 @@ import importlib
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from yarnam.core.model.metrics import GPU_MEMORY_BYTES, GPU_PERCENT
 
@@ -15,7 +15,7 @@ log = logging.getLogger("yarnam.agent")
 DRIVER = Path("/dev/nvidiactl")
 
 
-def load_nvml() -> Any:
+def load_nvml() -> ModuleType | None:
     """The module ``pynvml``, ready for use; None: there is no driver or no such module."""
     if not DRIVER.exists():
         return None
@@ -31,9 +31,9 @@ def load_nvml() -> Any:
 class GpuUsage:
     """Reads it for the processes of one container. Raises nothing: whatever fails, fails once."""
 
-    def __init__(self, load: Callable[[], Any] = load_nvml) -> None:
+    def __init__(self, load: Callable[[], ModuleType | None] = load_nvml) -> None:
         self._load = load
-        self._nvml: Any = None
+        self._nvml: ModuleType | None = None
         self._is_loaded = False
 
     def read(self, ids: Sequence[str]) -> dict[str, float]:
@@ -43,19 +43,21 @@ class GpuUsage:
         if not self._is_loaded:
             self._is_loaded = True
             self._nvml = self._load() if ids else None
-        if self._nvml is None or not ids:
+        nvml = self._nvml
+        if nvml is None or not ids:
             return {}
         try:
-            devices = [self._device(ident) for ident in ids]
-            percent = [self._nvml.nvmlDeviceGetUtilizationRates(one).gpu for one in devices]
-            memory = [self._nvml.nvmlDeviceGetMemoryInfo(one).used for one in devices]
+            devices = [_device(nvml, ident) for ident in ids]
+            percent = [nvml.nvmlDeviceGetUtilizationRates(one).gpu for one in devices]
+            memory = [nvml.nvmlDeviceGetMemoryInfo(one).used for one in devices]
         except Exception as error:  # noqa: BLE001 - also of a device that has fallen off the bus
             log.warning("GPUs are no longer measured: %s", error)
             self._nvml = None
             return {}
         return {GPU_PERCENT: sum(percent) / len(percent), GPU_MEMORY_BYTES: float(sum(memory))}
 
-    def _device(self, ident: str) -> Any:
-        if ident.isdecimal():
-            return self._nvml.nvmlDeviceGetHandleByIndex(int(ident))
-        return self._nvml.nvmlDeviceGetHandleByUUID(ident)
+
+def _device(nvml: ModuleType, ident: str) -> object:
+    if ident.isdecimal():
+        return nvml.nvmlDeviceGetHandleByIndex(int(ident))
+    return nvml.nvmlDeviceGetHandleByUUID(ident)
