@@ -16,7 +16,6 @@ import grpc
 
 from yarnam._light_imports import on_first_use
 from yarnam.agent.checks.node_checks import NodeChecks
-from yarnam.agent.data.input_gateway import InputGateway
 from yarnam.agent.data.spool_uploader import SpoolUploader
 from yarnam.agent.keeper.keeper_client import KeeperClient
 from yarnam.agent.launch.launch_plan import plan_processes, stop_file, write_members
@@ -67,10 +66,11 @@ from yarnam.wire.pb import yarnam_pb2_grpc
 from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
 
 if TYPE_CHECKING:
+    from yarnam.agent.data.input_gateway import InputGateway
     from yarnam.agent.data.input_staging import InputStaging
 
 with on_first_use():
-    from yarnam.agent.data import checkpoint_trial, input_staging
+    from yarnam.agent.data import checkpoint_trial, input_gateway, input_staging
 
 _LOG = logging.getLogger("yarnam.agent")
 
@@ -365,7 +365,7 @@ class Agent:
         self._identity.log_address = f"{host}:{port}"
 
     async def _open_inputs(self) -> None:
-        self._inputs = InputGateway(self._settings, self._pem, lambda: self._python)
+        self._inputs = input_gateway.InputGateway(self._settings, self._pem, lambda: self._python)
         await self._inputs.open()
         self._start(self._inputs.run())
 

@@ -13,8 +13,8 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.rejections import Rejections
@@ -41,8 +41,7 @@ MAX_TIME_S = 1e11
 """Seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """The newest report of one process. ``at_s``: seconds since the epoch, by its own clock."""
 
     at_s: float
@@ -135,7 +134,7 @@ def with_newest_step(sample: Sample | None, stop_file: Path, local_rank: int) ->
         return None
     if not abs(step) <= INT64 or not (sample.at_s if sample else 0.0) < at_s < MAX_TIME_S:
         return None
-    return replace(sample or Sample(at_s, None, None, ()), at_s=at_s, step=step)
+    return (sample or Sample(at_s, None, None, ()))._replace(at_s=at_s, step=step)
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int | None, int]:

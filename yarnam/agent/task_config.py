@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_record, read_at_most
@@ -32,8 +31,7 @@ from yarnam.wire.protocol import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSettings:
+class ContainerSettings(NamedTuple):
     """One container. Addresses are host:port."""
 
     directory: Path
@@ -97,8 +95,7 @@ def environment_of_container() -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class TaskJob:
+class TaskJob(NamedTuple):
     """Times in seconds. ``env`` is the job's and the role's, secrets filled in; ``secrets`` are
     the values of these."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from yarnam.agent import programs
 from yarnam.agent.keeper.keeper import MARK
@@ -103,7 +103,7 @@ def plan_processes(
     )
     plans = []
     for process, gpu_ids in zip(launch.processes, shares, strict=True):
-        mine = replace(context, local_rank=process.local_rank)
+        mine = context._replace(local_rank=process.local_rank)
         mine.error_file.unlink(missing_ok=True)
         position_file(context.stop_file, process.local_rank).unlink(missing_ok=True)
         step_file(context.stop_file, process.local_rank).unlink(missing_ok=True)
@@ -164,8 +164,7 @@ def _log(settings: ContainerSettings, launch: Launch, process: ProcessLaunch) ->
     return settings.log_directory / log_name(launch.role, launch.task_index, process.local_rank)
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessContext:
+class ProcessContext(NamedTuple):
     """What the agent itself adds for one process."""
 
     container: Path

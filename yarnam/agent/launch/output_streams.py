@@ -16,6 +16,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from yarnam.core.model.outcomes import Origin, Stream
 
@@ -23,8 +24,7 @@ HEAD_MARKS, TAIL_MARKS = 64, 512
 """Kept of one run, in some 40 KB: the first ones and the last ones, as of the text itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
+class _Span(NamedTuple):
     """What was written up to the offset ``end``, from the end of the span before on."""
 
     end: int

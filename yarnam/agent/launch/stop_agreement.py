@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 GIVE_UP_S = 3.0
 """From the order to agree until the processes are stopped without: less than ``yarnam.train`` waits
@@ -29,8 +30,7 @@ _POSITION = struct.Struct("<qB")
 _GOES_ON, _WAITS, _STOPS = range(3)
 
 
-@dataclass(frozen=True, slots=True)
-class StopStep:
+class StopStep(NamedTuple):
     """The least step that the processes of a task can stop after; None: they do not say."""
 
     least: int | None

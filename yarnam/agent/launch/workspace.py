@@ -6,8 +6,8 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from yarnam.agent.task_config import TaskJob
 from yarnam.wire.protocol import LOCAL_CODE, LOCAL_ENVIRONMENT
@@ -18,16 +18,14 @@ PYTHON_NAMES = ("python", "python3")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-@dataclass(frozen=True, slots=True)
-class UserPython:
+class UserPython(NamedTuple):
     """``path`` is None when there is none; ``problem`` then names what was searched."""
 
     path: Path | None
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(NamedTuple):
     directory: Path
     bin_directory: Path
     python: UserPython
@@ -104,8 +102,7 @@ def search_path(workspace: Workspace, env: Mapping[str, str]) -> str:
     return ":".join([*parts, rest])
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """What to execute: ``problem`` is set when there is nothing to."""
 
     path: str

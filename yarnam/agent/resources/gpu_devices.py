@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from yarnam.errors import Unavailable
 
@@ -19,8 +19,7 @@ MAX_COUNTED = 64
 """Highest number of GPUs on a node that merely counts them."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuDevice:
+class GpuDevice(NamedTuple):
     """``ident`` goes into CUDA_VISIBLE_DEVICES; ``lock`` names its lease on this machine."""
 
     ident: str

@@ -20,7 +20,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_record
@@ -51,8 +51,7 @@ class DevicesTaken(Unavailable):
     """Others on the node hold what the task needs. This says nothing against the node."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseHolder:
+class LeaseHolder(NamedTuple):
     """Who leases, for the messages that others get."""
 
     application: str
@@ -60,8 +59,7 @@ class LeaseHolder:
     user: str
 
 
-@dataclass(frozen=True, slots=True)
-class GpuLease:
+class GpuLease(NamedTuple):
     """One device, held for as long as the socket is open anywhere."""
 
     device: GpuDevice
@@ -69,7 +67,7 @@ class GpuLease:
 
     def introduce_as(self, holder: LeaseHolder) -> None:
         """From now on everybody who connects is told, on the running event loop."""
-        said = json.dumps(asdict(holder)).encode()[:_MAX_ANSWER_BYTES]
+        said = json.dumps(holder._asdict()).encode()[:_MAX_ANSWER_BYTES]
 
         def introduce() -> None:
             with suppress(OSError):
