@@ -192,6 +192,10 @@ class Agent:
                 self._start_timer(timer, after_s, ae.TimerFired(timer, serial))
             case aa.StopTimer(timer=timer):
                 self._stop_timer(timer)
+            case aa.StopTalking(reason=reason):
+                _LOG.info("leaving: %s", reason)
+                for task in tuple(self._talks):
+                    task.cancel()
             case aa.Exit():
                 self._end(action)
             case aa.Command():
@@ -203,9 +207,6 @@ class Agent:
         match command:
             case aa.Command.TALK:
                 self._talk(self._send_reports())
-            case aa.Command.STOP_TALKING:
-                for task in tuple(self._talks):
-                    task.cancel()
             case aa.Command.READ_STEPS:
                 self._task_run.take_written_steps()
             case aa.Command.TELL_PROGRESS:

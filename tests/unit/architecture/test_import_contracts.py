@@ -20,12 +20,25 @@ HDFS_UTILS = "hdfs_utils stands alone"
 HDFS_LAYERS = "layers of hdfs_utils"
 TRAIN = "the training SDK stands alone"
 PURE = "the core is pure"
+MACHINE = "the agent's machine is pure"
 LIGHT = "containers stay light"
 CORE = "layers of the core: decisions do not see each other"
 ACYCLIC = "no circles"
 SPECS = "skein_specs stands below the adapters"
 SIM = "the simulator is a model"
-CONTRACTS = (LAYERS, CORE, ACYCLIC, SPECS, SIM, HDFS_UTILS, HDFS_LAYERS, TRAIN, PURE, LIGHT)
+CONTRACTS = (
+    LAYERS,
+    CORE,
+    ACYCLIC,
+    SPECS,
+    SIM,
+    HDFS_UTILS,
+    HDFS_LAYERS,
+    TRAIN,
+    PURE,
+    MACHINE,
+    LIGHT,
+)
 
 
 def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
@@ -96,6 +109,8 @@ SEEDS = (
     ("yarnam/core/placement/seeded.py", "from random import random", PURE),
     ("yarnam/core/model/seeded.py", "import logging", PURE),
     ("yarnam/core/gang/seeded.py", "import yaml", PURE),
+    ("yarnam/agent/machine/seeded.py", "import time", MACHINE),
+    ("yarnam/agent/machine/seeded.py", "from yarnam.wire.pb import yarnam_pb2", MACHINE),
     ("yarnam/am/seeded.py", "import click", LIGHT),
     ("yarnam/agent/seeded.py", "import yarnam.spec", LIGHT),
 )

@@ -27,7 +27,6 @@ class Command(Enum):
 
     TALK = "talk"
     """Send reports from now on; answered by INTRODUCED."""
-    STOP_TALKING = "stop-talking"
     READ_STEPS = "read-steps"
     """Take the steps that processes have written into files."""
     TELL_PROGRESS = "tell-progress"
@@ -73,6 +72,12 @@ class TellMetrics(NamedTuple):
     """The report for which the outbox has time."""
 
     report: Report
+
+
+class StopTalking(NamedTuple):
+    """Neither reports nor polls from now on: the AM does not wait for them."""
+
+    reason: str
 
 
 class StageInputs(NamedTuple):
@@ -239,5 +244,15 @@ RunAction = Union[
     FindStrangers,
 ]  # fmt: skip
 AgentAction = Union[
-    Command, Poll, Report, TellMetrics, StartTimer, StopTimer, Exit, Errand, LaunchPart, RunAction
+    Command,
+    Poll,
+    Report,
+    TellMetrics,
+    StopTalking,
+    StartTimer,
+    StopTimer,
+    Exit,
+    Errand,
+    LaunchPart,
+    RunAction,
 ]

@@ -9,6 +9,7 @@ from yarnam.agent.machine.agent_actions import (
     StopAfter,
     StopAndWait,
     StopProcesses,
+    StopTalking,
     TaskState,
 )
 from yarnam.agent.machine.agent_context import AgentStep
@@ -39,8 +40,8 @@ def stop(ctx: AgentStep, order: Stop) -> None:
 # ---- the agent's end -----------------------------------------------------------------------------
 
 
-def leave(ctx: AgentStep, _: Leave) -> None:
-    ctx.do(Command.STOP_TALKING)
+def leave(ctx: AgentStep, order: Leave) -> None:
+    ctx.do(StopTalking(order.reason))
     _exit(ctx, AgentExit.DONE)
 
 
@@ -49,8 +50,8 @@ def has_no_processes(ctx: AgentStep, _: object) -> bool:
     return not ctx.run.has_processes
 
 
-def leave_with_run(ctx: AgentStep, _: Leave) -> None:
-    ctx.do(Command.STOP_TALKING)
+def leave_with_run(ctx: AgentStep, order: Leave) -> None:
+    ctx.do(StopTalking(order.reason))
     _stop_and_leave(ctx, AgentExit.DONE, "leave directive")
 
 
