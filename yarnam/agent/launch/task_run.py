@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from yarnam._light_imports import on_first_use
 from yarnam.agent.keeper.keeper_client import Exited, KeeperClient, StartOrder
@@ -36,10 +36,12 @@ from yarnam.agent.resources.gpu_devices import ENV_GPU_IDS
 from yarnam.agent.resources.gpu_usage import GpuUsage
 from yarnam.agent.resources.kernel_log import kernel_lines
 from yarnam.agent.resources.memory_kills import KILLED_FOR_MEMORY, MemoryKills
-from yarnam.core.failures.rank_activity import Collective
 from yarnam.core.model.outcomes import ExitKind, Finding
 from yarnam.errors import YarnamError
 from yarnam.wire.protocol import CHECKPOINT_PAUSE, ENV_ERROR_FILE
+
+if TYPE_CHECKING:
+    from yarnam.core.failures.rank_activity import Collective
 
 with on_first_use():
     from yarnam.agent.launch import failure_examination, flight_recorder

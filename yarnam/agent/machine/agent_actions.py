@@ -244,15 +244,6 @@ RunAction = Union[
     FindStrangers,
 ]  # fmt: skip
 AgentAction = Union[
-    Command,
-    Poll,
-    Report,
-    TellMetrics,
-    StopTalking,
-    StartTimer,
-    StopTimer,
-    Exit,
-    Errand,
-    LaunchPart,
-    RunAction,
-]
+    Command, Poll, Report, TellMetrics, StopTalking, StartTimer, StopTimer, Exit, Errand,
+    LaunchPart, RunAction,
+]  # fmt: skip
