@@ -12,9 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import grpc
-
-from yarnam._light_imports import on_first_use
 from yarnam.agent.checks.node_checks import NodeChecks
 from yarnam.agent.data.spool_uploader import SpoolUploader
 from yarnam.agent.keeper.keeper_client import KeeperClient
@@ -34,10 +31,13 @@ from yarnam.agent.machine.agent_state import (
 )
 from yarnam.agent.mailbox.agent_reports import (
     Outbox,
+    ProgressMessage,
     ReportIdentity,
+    ReportMessage,
     build_progress,
     build_report,
 )
+from yarnam.agent.mailbox.agent_server import open_server
 from yarnam.agent.mailbox.log_service import LogFile, LogService
 from yarnam.agent.mailbox.mailbox_client import AmVanished, MailboxClient
 from yarnam.agent.mailbox.token_file import TokenFile
@@ -60,12 +60,12 @@ from yarnam.agent.task_config import (
 )
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.exhaustive import assert_never
-from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
-from yarnam.wire.pb import yarnam_pb2 as pb
-from yarnam.wire.pb import yarnam_pb2_grpc
-from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
+from yarnam.errors import Blame, InternalError, YarnamError
+from yarnam._light_imports import on_first_use
 
 if TYPE_CHECKING:
+    import grpc
+
     from yarnam.agent.data.input_gateway import InputGateway
     from yarnam.agent.data.input_staging import InputStaging
 
@@ -129,8 +129,8 @@ class Agent:
         self._work = Path()
         self._python = ""
         # What a step answers to a call that waits for it.
-        self._told_progress: pb.Progress | None = None
-        self._told_metrics: pb.AgentReport | None = None
+        self._told_progress: ProgressMessage | None = None
+        self._told_metrics: ReportMessage | None = None
 
     async def run(self) -> AgentExit:
         loop = asyncio.get_running_loop()
@@ -348,22 +348,9 @@ class Agent:
         self._identity.wake_port = lambda: self._wake.port
 
     async def _serve_logs(self) -> None:
-        server = grpc.aio.server(options=SERVER_OPTIONS)
-        yarnam_pb2_grpc.add_AgentLogsServicer_to_server(  # type: ignore[no-untyped-call]
-            self._logs, server
+        self._server, self._identity.log_address = await open_server(
+            self._identity.address, self._pem, self._logs, self._checks.service
         )
-        yarnam_pb2_grpc.add_NodeCheckServicer_to_server(  # type: ignore[no-untyped-call]
-            self._checks.service, server
-        )
-        address = self._identity.address
-        host = f"[{address}]" if ":" in address else address
-        try:
-            port = server.add_secure_port(f"{host}:0", server_credentials(self._pem))
-        except RuntimeError as error:
-            raise Unavailable(f"cannot listen on {address}: {error}") from error
-        await server.start()
-        self._server = server
-        self._identity.log_address = f"{host}:{port}"
 
     async def _open_inputs(self) -> None:
         self._inputs = input_gateway.InputGateway(self._settings, self._pem, lambda: self._python)
@@ -440,18 +427,18 @@ class Agent:
         took_s = loop.time() - asked_at_s
         self._take(ae.DirectiveReceived(poll.serial, *directive, took_s))
 
-    def _progress(self) -> pb.Progress | None:
+    def _progress(self) -> ProgressMessage | None:
         """What a poll takes along."""
         self._told_progress = None
         self._take(ae.Signal.POLL_BEGUN)
         return self._told_progress
 
-    def _metrics_report(self) -> pb.AgentReport | None:
+    def _metrics_report(self) -> ReportMessage | None:
         self._told_metrics = None
         self._take(ae.Signal.METRICS_DUE)
         return self._told_metrics
 
-    def _report(self, report: aa.Report) -> pb.AgentReport:
+    def _report(self, report: aa.Report) -> ReportMessage:
         if report.problem is not None:
             _LOG.error("cannot make the task ready: %s", report.problem.message)
             return build_report(self._identity, report, None)

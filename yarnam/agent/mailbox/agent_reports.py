@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from hdfs_utils.node_cache import FetchSnapshot
 
 
+ReportMessage = pb.AgentReport
+ProgressMessage = pb.Progress
+"""What the shell passes on without a look into it."""
+
+
 class ReportIdentity:
     """What every report contains. Filled in while the agent prepares."""
 
