@@ -71,8 +71,9 @@ def test_protobuf_in_python_is_loaded_by_the_first_look_into_it() -> None:
     program = (
         f"{AGENT}\nfrom google.protobuf import text_format"
         "\nfrom google.protobuf.internal import python_message"
+        "\nfrom yarnam.wire.pb import yarnam_pb2 as pb"
         "\nprint(python_message.GeneratedProtocolMessageType.__name__)"
-        "\nprint(text_format.MessageToString(agent.pb.DirectiveRequest(ask='worker-0.1')))"
+        "\nprint(text_format.MessageToString(pb.DirectiveRequest(ask='worker-0.1')))"
         "\nprint(type(sys.modules['google.protobuf.internal.python_message']) is type(sys))"
     )
     assert say(program).split() == ["GeneratedProtocolMessageType", "ask:", '"worker-0.1"', "True"]

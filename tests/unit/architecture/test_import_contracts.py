@@ -21,6 +21,7 @@ HDFS_LAYERS = "layers of hdfs_utils"
 TRAIN = "the training SDK stands alone"
 PURE = "the core is pure"
 MACHINE = "the agent's machine is pure"
+MESSAGES = "the agent knows messages in its mailbox alone"
 LIGHT = "containers stay light"
 CORE = "layers of the core: decisions do not see each other"
 ACYCLIC = "no circles"
@@ -37,6 +38,7 @@ CONTRACTS = (
     TRAIN,
     PURE,
     MACHINE,
+    MESSAGES,
     LIGHT,
 )
 
@@ -110,7 +112,8 @@ SEEDS = (
     ("yarnam/core/model/seeded.py", "import logging", PURE),
     ("yarnam/core/gang/seeded.py", "import yaml", PURE),
     ("yarnam/agent/machine/seeded.py", "import time", MACHINE),
-    ("yarnam/agent/machine/seeded.py", "from yarnam.wire.pb import yarnam_pb2", MACHINE),
+    ("yarnam/agent/machine/seeded.py", "import yarnam.agent.launch.task_run", MACHINE),
+    ("yarnam/agent/launch/seeded.py", "from yarnam.wire.pb import yarnam_pb2", MESSAGES),
     ("yarnam/am/seeded.py", "import click", LIGHT),
     ("yarnam/agent/seeded.py", "import yarnam.spec", LIGHT),
 )
