@@ -161,7 +161,7 @@ class AgentWorld:
                 self.pending.append(action)
             case aa.PlanProcesses() | aa.TryCheckpoint() | aa.StopAndWait() | aa.DumpStacks():
                 self.pending.append(action)
-            case aa.PollActivity() | aa.LookAtPorts() | aa.FindStrangers():
+            case aa.PollActivity() | aa.CheckPorts() | aa.FindStrangers():
                 self.pending.append(action)
             case _:
                 pass
@@ -204,7 +204,7 @@ class AgentWorld:
         self._check_waits(event)
         if isinstance(event, ae.DirectiveReceived):
             self._check_order(before, event, actions)
-        elif isinstance(event, ae.PortsLookedAt):
+        elif isinstance(event, ae.PortsChecked):
             self._check_look(before, event, actions)
         else:
             self._check_told(before, event, _states(actions))
@@ -288,7 +288,7 @@ class AgentWorld:
                 raise Violation("stacks of another launch")
 
     def _check_look(
-        self, before: AgentState, event: ae.PortsLookedAt, actions: tuple[aa.AgentAction, ...]
+        self, before: AgentState, event: ae.PortsChecked, actions: tuple[aa.AgentAction, ...]
     ) -> None:
         run = before.run
         if run is None or event.attempt != run.attempt or self.agent.run is None:
@@ -465,9 +465,9 @@ class AgentWorld:
                 return ae.StacksDumped(attempt)
             case aa.PollActivity(attempt=attempt, is_late=is_late):
                 return ae.ActivityPolled(attempt, is_bad, is_late)
-            case aa.LookAtPorts(attempt=attempt):
+            case aa.CheckPorts(attempt=attempt):
                 self.held -= {self.dice.choice(("http.0", "coordinator", "a.0"))}
-                return ae.PortsLookedAt(attempt, self.held, self._strangers(is_bad), (0,))
+                return ae.PortsChecked(attempt, self.held, self._strangers(is_bad), (0,))
             case aa.FindStrangers(attempt=attempt):
                 return ae.StrangersFound(attempt, self._strangers(is_bad))
             case aa.StopAndWait():

@@ -87,9 +87,9 @@ MUTANTS: list[tuple[Any, str, str, str]] = [
     (task_watch, "end_watch", "ctx.stop_timer(AgentTimer.PORTS)", "pass"),
     (task_watch, "_poll_activity",
      "ctx.start_timer(AgentTimer.ACTIVITY, ACTIVITY_PERIOD_S + LATE_S)", "pass"),
-    (task_watch, "ports_looked_at", "and not keys & event.held", ""),
-    (task_watch, "ports_looked_at", "if event.taken:", "if False:"),
-    (task_watch, "ports_looked_at", "ctx.start_timer(AgentTimer.PORTS, after_s)", "pass"),
+    (task_watch, "ports_checked", "and not keys & event.held", ""),
+    (task_watch, "ports_checked", "if event.taken:", "if False:"),
+    (task_watch, "ports_checked", "ctx.start_timer(AgentTimer.PORTS, after_s)", "pass"),
     (task_watch, "_give_up_ports", "_abandon(ctx)", "pass"),
     (task_watch, "is_of_run", "order.attempt == ctx.run.attempt", "True"),
 ]  # fmt: skip

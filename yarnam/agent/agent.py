@@ -104,11 +104,11 @@ class Agent:
         self._events: deque[ae.AgentEvent] = deque()
         self._is_folding = False
         self._tasks: dict[asyncio.Task[None], int] = {}
-        """With the serial of the action; 0: it has none."""
+        """With the serial of the action, or 0."""
         self._talks: set[asyncio.Task[None]] = set()
         self._timers: dict[AgentTimer, asyncio.TimerHandle] = {}
         self._exit: asyncio.Future[aa.Exit] | None = None
-        # What the agent has in its container.
+        # Everything that the agent holds in its container.
         self._logs = LogService(agent_log, job.processes)
         self._checks = NodeChecks(pem)
         self._metrics = MetricsInbox(self._take_sample)
@@ -123,14 +123,14 @@ class Agent:
         self._staging: InputStaging | None = None
         self._server: grpc.aio.Server | None = None
         self._mailbox: MailboxClient | None = None
-        # Of the newest launch.
+        # The newest launch.
         self._run: TaskRun | None = None
         self._plans: tuple[ProcessPlan, ...] = ()
         self._work = Path()
         self._python = ""
-        # What a step answers to a call that waits for it.
-        self._told_progress: ProgressMessage | None = None
-        self._told_metrics: ReportMessage | None = None
+        # A step fills these in for a call that waits.
+        self._progress_message: ProgressMessage | None = None
+        self._metrics_message: ReportMessage | None = None
 
     async def run(self) -> AgentExit:
         loop = asyncio.get_running_loop()
@@ -184,8 +184,8 @@ class Agent:
         match action:
             case aa.Report():
                 self._outbox.put(self._report(action))
-            case aa.TellMetrics(report=report):
-                self._told_metrics = self._report(report)
+            case aa.SendMetrics(report=report):
+                self._metrics_message = self._report(report)
             case aa.Poll():
                 self._talk(self._poll(action))
             case aa.StartTimer(timer=timer, serial=serial, after_s=after_s):
@@ -209,9 +209,9 @@ class Agent:
                 self._talk(self._send_reports())
             case aa.Command.READ_STEPS:
                 self._task_run.take_written_steps()
-            case aa.Command.TELL_PROGRESS:
+            case aa.Command.ADD_PROGRESS:
                 self._outbox.metrics_are_sent()
-                self._told_progress = build_progress(self._task_run)
+                self._progress_message = build_progress(self._task_run)
             case aa.Command.SEND_METRICS_SOON:
                 self._outbox.metrics_are_due()
             case aa.Command.CLOSE_LOGS:
@@ -278,8 +278,8 @@ class Agent:
                 self._start(self._dump_stacks(attempt))
             case aa.PollActivity(attempt=attempt, is_late=is_late):
                 self._take(ae.ActivityPolled(attempt, self._task_run.poll(), is_late))
-            case aa.LookAtPorts(attempt=attempt):
-                self._look_at_ports(attempt)
+            case aa.CheckPorts(attempt=attempt):
+                self._check_ports(attempt)
             case aa.FindStrangers(attempt=attempt):
                 taken = tuple(self._ports.taken_by_others().items())
                 self._take(ae.StrangersFound(attempt, taken))
@@ -428,15 +428,15 @@ class Agent:
         self._take(ae.DirectiveReceived(poll.serial, *directive, took_s))
 
     def _progress(self) -> ProgressMessage | None:
-        """What a poll takes along."""
-        self._told_progress = None
+        """The processes' newest metrics, for the poll that begins."""
+        self._progress_message = None
         self._take(ae.Signal.POLL_BEGUN)
-        return self._told_progress
+        return self._progress_message
 
     def _metrics_report(self) -> ReportMessage | None:
-        self._told_metrics = None
+        self._metrics_message = None
         self._take(ae.Signal.METRICS_DUE)
-        return self._told_metrics
+        return self._metrics_message
 
     def _report(self, report: aa.Report) -> ReportMessage:
         if report.problem is not None:
@@ -543,13 +543,13 @@ class Agent:
             is_news = run.take_sample(local_rank, sample)
             self._take(ae.SampleTaken(is_news, run.all_ready))
 
-    def _look_at_ports(self, attempt: int) -> None:
+    def _check_ports(self, attempt: int) -> None:
         served, taken = self._ports.release_listening()
         if served:
             _LOG.info("ports taken over by the processes: %s", ", ".join(served))
         ranks = tuple(process.plan.local_rank for process in self._task_run.processes)
         held = frozenset(self._ports.held)
-        self._take(ae.PortsLookedAt(attempt, held, tuple(taken.items()), ranks))
+        self._take(ae.PortsChecked(attempt, held, tuple(taken.items()), ranks))
 
     async def _dump_stacks(self, attempt: int) -> None:
         _LOG.info("dumping the stacks of the processes: the gang seems to hang")

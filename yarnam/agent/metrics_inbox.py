@@ -30,7 +30,7 @@ MAX_PAUSE = 100
 """Characters."""
 
 MAX_RANK = 100_000
-"""Of a process within its task."""
+"""The highest rank of a process within its task."""
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
@@ -49,11 +49,11 @@ class Sample(NamedTuple):
     total_steps: int | None
     values: tuple[tuple[str, float], ...]
     pause: str = ""
-    """Why no step is to be expected now; empty: one is."""
+    """Why no step is to be expected now; empty if one is."""
     is_ready: bool = False
     """It is ready for the roles that start after its own."""
     raised_pid: int = 0
-    """The process in which nothing has caught an exception; 0: there is none."""
+    """The process in which nothing has caught an exception, or 0."""
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -122,7 +122,7 @@ def step_file(stop_file: Path, local_rank: int) -> Path:
 
 
 def with_newest_step(sample: Sample | None, stop_file: Path, local_rank: int) -> Sample | None:
-    """The sample, with the step that the process has written since; None: there is no newer one."""
+    """The sample, with the step that the process has written since; ``None`` if it has none."""
     try:
         # Not by a file object, which takes thrice as long.
         descriptor = os.open(step_file(stop_file, local_rank), os.O_RDONLY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""What an agent reads when it starts: its environment, the job's record and credentials.
+"""An agent reads these when it starts: its environment, the job's record and credentials.
 
 The record is read from plain JSON: structuring all of it would load a quarter of the agent's memory
 and half of its start-up time for a handful of fields. A test holds it against ``wire.records``.
@@ -121,24 +121,24 @@ class TaskJob(NamedTuple):
     is_staged: bool
     """Some of them are brought to the node."""
     cache_max_bytes: int
-    """0: as the node's disks allow."""
+    """At most; 0 leaves it to the node's disks."""
     readers: tuple[tuple[str, int], ...]
     """Roles and the processes of all their tasks, as the spec has them; 0 of services."""
     spool_limit_s: float
-    """How long a checkpoint may wait on the node's disk; 0: none does."""
+    """How long a checkpoint may wait on the node's disk; 0 if none does."""
     orphan_timeout_s: float
     stop_grace_s: float
     failure_grace_s: float
     ready_port: str = ""
-    """Name of the port by which its processes are ready; empty: they say so."""
+    """Name of the port by which its processes are ready; empty if they report it themselves."""
     rules: tuple[Mapping[str, object], ...] = ()
     """The job's own rules for failures, as plain values."""
     tasks: int = 1
-    """Of the whole gang."""
+    """The tasks of the whole gang."""
 
 
 def facts_of(job: TaskJob) -> TaskFacts:
-    """What the agent's decisions depend on."""
+    """The facts on which the agent's decisions depend."""
     return TaskFacts(
         stop_grace_s=job.stop_grace_s,
         is_large=job.tasks > HELD_CALLS,
@@ -227,7 +227,7 @@ def _is_known(job: Plain, role: Plain) -> bool:
 
 
 MAX_BYTES = 64 << 20
-"""Of a job's record: see ``wire.codec``, which an agent does without."""
+"""The largest record of a job: see ``wire.codec``, which an agent does without."""
 
 
 def _read_json(path: Path) -> Plain:

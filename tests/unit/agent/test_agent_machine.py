@@ -280,7 +280,7 @@ def test_nothing_is_told_of_processes_that_died_with_the_keeper() -> None:
 def test_a_stranger_on_a_port_is_the_nodes_fault() -> None:
     play = Play().running()
     held = frozenset({"http.0"})
-    play.send(ae.PortsLookedAt(1, held, (("http.0", 1001), ("a.0", 1002)), (0,)))
+    play.send(ae.PortsChecked(1, held, (("http.0", 1001), ("a.0", 1002)), (0,)))
     assert play.did[0] is Command.ABANDON
     (report,) = [one for one in play.did if isinstance(one, aa.Report)]
     assert report.problem is not None
@@ -291,22 +291,22 @@ def test_a_stranger_on_a_port_is_the_nodes_fault() -> None:
 def test_ports_are_looked_at_less_and_less_until_none_is_held() -> None:
     play, pauses = Play().running(), []
     for _ in range(20):
-        play.send(ae.PortsLookedAt(1, frozenset({"a.0"}), (), (0,)))
+        play.send(ae.PortsChecked(1, frozenset({"a.0"}), (), (0,)))
         (timer,) = play.did
         assert isinstance(timer, aa.StartTimer)
         pauses.append(timer.after_s)
         play.send(ae.TimerFired(AgentTimer.PORTS, timer.serial))
-        assert play.did == (aa.LookAtPorts(1),)
+        assert play.did == (aa.CheckPorts(1),)
         assert play.send(ae.TimerFired(AgentTimer.PORTS, timer.serial)).did == ()
     assert (pauses[0], pauses[-1]) == (0.375, 30.0)
-    assert play.send(ae.PortsLookedAt(1, frozenset(), (), (0,))).did == ()
+    assert play.send(ae.PortsChecked(1, frozenset(), (), (0,))).did == ()
 
 
 def test_ready_by_its_port_or_by_its_word() -> None:
     by_port = Play(ready_port="http").running()
-    by_port.send(ae.PortsLookedAt(1, frozenset({"http.0"}), (), (0,)))
+    by_port.send(ae.PortsChecked(1, frozenset({"http.0"}), (), (0,)))
     assert by_port.told == []
-    by_port.send(ae.PortsLookedAt(1, frozenset(), (), (0,)))
+    by_port.send(ae.PortsChecked(1, frozenset(), (), (0,)))
     assert by_port.did == (aa.Report(TaskState.STARTED, 1, is_ready=True),)
     by_word = Play().running().send(ae.SampleTaken(True, True))
     assert by_word.told == [TaskState.STARTED]
@@ -317,10 +317,10 @@ def test_polls_take_along_what_processes_do_and_look_only_so_often() -> None:
     play = Play().running()
     play.now_s = 10.0
     assert play.send(ae.Signal.POLL_BEGUN).kinds == [
-        aa.StartTimer, aa.PollActivity, Command.TELL_PROGRESS,
+        aa.StartTimer, aa.PollActivity, Command.ADD_PROGRESS,
     ]  # fmt: skip
     play.now_s = 10.9
-    assert play.send(ae.Signal.POLL_BEGUN).did == (Command.READ_STEPS, Command.TELL_PROGRESS)
+    assert play.send(ae.Signal.POLL_BEGUN).did == (Command.READ_STEPS, Command.ADD_PROGRESS)
     play.has_unsent = True
     assert play.send(ae.Signal.POLL_BEGUN).did == (), "the reports come first"
 

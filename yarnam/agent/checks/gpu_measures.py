@@ -1,4 +1,4 @@
-"""What the full check measures of the leased GPUs, with the tools that are there: what nvidia-smi
+"""The full check of the leased GPUs, with the tools that are there: what nvidia-smi
 counts of errors and throttling, and by torch in the job's own environment a matrix product and, of
 several GPUs, an all-reduce by NCCL among them."""
 

@@ -31,8 +31,8 @@ QUICK_LINK_MIB, FULL_LINK_MIB = 64, 1024
 """At most."""
 
 OWN_SHARE = 0.35
-"""Of the limit, after which links are measured whatever else is still being measured; each round
-has a fifth of it then, and a tenth is left for the answer."""
+"""The part of the limit after which links are measured, whatever else is still being measured; each
+round has a fifth of it then, and a tenth is left for the answer."""
 ROUND_SHARE = 0.25
 
 
@@ -44,7 +44,7 @@ class NodeChecks:
         self.service = LinkService()
 
     async def run(self, order: Check, directory: Path, gpus: tuple[str, ...]) -> NodeMeasures:
-        """What this check measures, within its limit."""
+        """Measure the node and its links, within the order's limit."""
         began_s = time.monotonic()
         own = asyncio.create_task(_measure_node(order.is_full, directory, gpus))
         try:

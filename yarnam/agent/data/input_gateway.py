@@ -39,7 +39,7 @@ MAX_PATH = 8192
 MAX_REASON = 500
 MAX_TIMES = (1 << 32) - 1
 MAX_EPOCH = (1 << 32) - 1
-"""What a message to the AM holds."""
+"""The limits of a message to the AM."""
 CHECK_MEMORY = 512 << 20
 """Resident bytes of a check, in the container of the training: most need some 60 MiB."""
 
@@ -61,7 +61,7 @@ def suspects_in(request: Record) -> list[Suspect]:
 
 class InputGateway:
     """``other_python()`` is the interpreter of the training code, used to check a format for which
-    the agent's own Python has no library; empty: there is none."""
+    the agent's own Python has no library; empty if there is none."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class InputGateway:
         self._server = await asyncio.start_unix_server(self._serve, sock=listening, limit=MAX_LINE)
 
     async def run(self) -> None:
-        """Forward suspects and run the checks that the AM wants, for ever. What goes wrong here is
-        no reason to stop a training."""
+        """Forward suspects and run the checks that the AM wants, for ever. A failure here
+        never stops a training."""
         ends = await asyncio.gather(self._forward(), self._run_checks(), return_exceptions=True)
         for end in ends:
             _LOG.error("the input gateway has ended", exc_info=end)

@@ -47,7 +47,7 @@ OWN_DIRECTORY = "yarnam-inputs-own"
 
 @dataclass(frozen=True, slots=True)
 class StagingPlan:
-    """What is wanted: the numbers of the files of each input."""
+    """The numbers of the wanted files of each input."""
 
     files: tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -58,7 +58,7 @@ class StagingPlan:
 
 
 def staging_plan(inputs: Iterable[InputListing], shares: Iterable[int], total: int) -> StagingPlan:
-    """What the processes with these shares read; without any share, what is not divided."""
+    """The files that processes with these shares read; without any share, all undivided ones."""
     mine = tuple(shares)
     files = []
     for one in inputs:
@@ -75,7 +75,7 @@ def staging_plan(inputs: Iterable[InputListing], shares: Iterable[int], total: i
 
 
 class InputStaging:
-    """Of one container.
+    """Stages the inputs of one container.
 
     Args:
         report_progress: called on the loop when there is progress to report.

@@ -18,16 +18,13 @@ from hdfs_utils.concurrency.process_locks import is_abandoned
 
 _LOG = logging.getLogger("yarnam.agent")
 
-BEFORE_LAUNCH_S = 15.0
-"""The next attempt's processes are held back so long: a quarter of the usual launch timeout."""
-
 PATTERN = "checkpoints-*/*.shard"
 LOCK = ".lock"
 MODULE = "hdfs_utils.checkpoints.orphaned_spools"
 
 
 class SpoolUploader:
-    """Of one container; the directories are shared by all containers of the job on this node."""
+    """The uploads of one container. All containers of the job on a node share the directories."""
 
     def __init__(self, env: Mapping[str, str], limit_s: float) -> None:
         names = env.get("LOCAL_DIRS", "").split(",")
@@ -60,7 +57,7 @@ class SpoolUploader:
         return self._sender.returncode == 0
 
     async def close(self) -> None:
-        """What is not sent stays on the disk until the job's end."""
+        """End an upload; its checkpoint stays on the disk until the job's end."""
         sender = self._sender
         if sender is not None and sender.returncode is None:
             sender.kill()

@@ -5,7 +5,7 @@ only, so that it can fork safely and stays small. It leads a session of its own:
 container's process group does not reach it, so it outlives the agent by the moment that it takes
 to clear up. Guarantees:
 
-- The agent ends in whatever way (its end of the socket closes): every process is killed at once.
+- The agent ends in whatever way (its end of the socket closes): every process is killed then.
 - A process that leaves its group, its session or its parent is still found: the keeper is the
   *subreaper* of all its descendants, and a mark in the environment finds the rest.
 - The keeper itself is killed: the kernel kills its direct children (PDEATHSIG).
@@ -243,7 +243,7 @@ class Keeper:
     def _kill_all(self) -> int:
         left = kill_all(self._mark, self._reap)
         while self._scratch:
-            # What is another user's there stays: nobody else may remove it.
+            # Another user's files there stay: nobody else may remove them.
             shutil.rmtree(self._scratch.pop(), ignore_errors=True)
         return left
 
@@ -273,7 +273,7 @@ def kill_all(mark: bytes, reap: Callable[[], None]) -> int:
 
 def _open_log(path: str) -> tuple[int, int]:
     """Twice: two open file descriptions, each with the position of its own last write, by which
-    stdout and stderr are told apart in the one file."""
+    stdout and stderr are distinguished in the one file."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     out = os.open(path, flags, LOG_MODE)
     try:

@@ -50,8 +50,8 @@ def examine(
 def raised(
     run: FailedRun, own_rules: Iterable[Mapping[str, object]], secrets: Collection[str]
 ) -> Raised | None:
-    """What a process that lives says of a failure of its own: by its last traceback, or by its
-    framework's error file; None: it says nothing, or nobody knows when it did."""
+    """The failure that a living process describes: by its last traceback, or by its
+    framework's error file; ``None`` if it describes none, or nobody knows when it did."""
     evidence = _evidence(run, secrets)
     found = own_traceback(evidence)
     if found is None:

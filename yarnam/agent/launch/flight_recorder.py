@@ -1,7 +1,7 @@
 """torch's flight recorder: which collectives a process has begun, by its own record.
 
 ``ProcessGroupNCCL`` keeps the last ones in memory and writes them to a file (``<stem><rank>``) when
-somebody writes to its pipe (``<stem><rank>.pipe``), which it looks at once a second
+somebody writes to its pipe (``<stem><rank>.pipe``), which it reads every second
 (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, ``DumpPipe``). Other backends have no pipe. The
 file is a pickle of lists, dictionaries, texts and numbers; it is read without the pickle module,
 which would run what it says.
@@ -33,7 +33,7 @@ LIMIT_S = 3.0
 """For torch to see the pipe and to write: each takes up to a second."""
 POLL_S = 0.1
 MAX_BYTES = 16 << 20
-"""Of a dump: 512 entries with the stacks of all have some 2 MB."""
+"""The limit of a dump: 512 entries with the stacks of all have some 2 MB."""
 MAX_TEXT = 100
 SHOWN = 5
 """Collectives that go into the log."""
@@ -44,7 +44,7 @@ _ENDS_WITH = b"."
 
 async def last_collective(env: Mapping[str, str], log: Path) -> Collective | None:
     """The last collective that a process with this environment has begun; its last ones go into
-    the log. None: it has no recorder, or did not answer. Takes ``LIMIT_S`` at most."""
+    the log. ``None`` if it has no recorder, or did not answer. Takes ``LIMIT_S`` at most."""
     stem = env.get(ENV_RECORDER_PIPE, "")
     target = next((env[name] for name in ENV_FILES if env.get(name)), "")
     if not stem or not target:

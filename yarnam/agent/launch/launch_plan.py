@@ -124,8 +124,8 @@ def plan_processes(
 
 
 def visible_gpus(framework: str, shares: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """What every process of the task sees, the device of each local rank at its place; empty: each
-    process sees its own share alone."""
+    """The devices that every process of the task sees, in the order of the local ranks; empty if
+    each process sees its own share alone."""
     if not framework_named(framework).device_by_local_rank or any(len(ids) != 1 for ids in shares):
         return ()
     return tuple(ids[0] for ids in shares)
@@ -165,7 +165,7 @@ def _log(settings: ContainerSettings, launch: Launch, process: ProcessLaunch) ->
 
 
 class ProcessContext(NamedTuple):
-    """What the agent itself adds for one process."""
+    """The agent's own part of a process's environment."""
 
     container: Path
     container_id: str
@@ -173,13 +173,13 @@ class ProcessContext(NamedTuple):
     metrics_address: str
     stop_file: Path
     inputs_address: str = ""
-    """Where the SDK sends requests about inputs; empty: the job has none."""
+    """Where the SDK sends requests about inputs; empty if the job has none."""
     local_rank: int = 0
     log_directory: Path = Path()
     interface: str = ""
-    """The network interface of the node's address; empty: unknown."""
+    """The network interface of the node's address; empty if it is unknown."""
     visible_gpus: tuple[str, ...] = ()
-    """What CUDA shows to every process of the task; empty: to each its own alone."""
+    """The devices that CUDA shows to every process of the task; empty if each sees only its own."""
 
     @property
     def error_file(self) -> Path:

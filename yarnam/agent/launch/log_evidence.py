@@ -1,4 +1,4 @@
-"""What a log shows of a failure: lines of its start and its end, whatever its size."""
+"""The part of a log that shows a failure: lines of its start and its end, whatever its size."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ HEAD_MARKS, TAIL_MARKS = 64, 512
 
 
 class _Span(NamedTuple):
-    """What was written up to the offset ``end``, from the end of the span before on."""
+    """The text written up to the offset ``end``, from the end of the span before on."""
 
     end: int
     origin: Origin
@@ -33,13 +33,13 @@ class _Span(NamedTuple):
 
 @dataclass(slots=True)
 class OutputStreams:
-    """Of one run of a process, whose log begins at ``start``."""
+    """The streams of one run of a process, whose log begins at ``start``."""
 
     start: int = 0
     keeper: int = 0
     """Its process id; it holds the descriptions."""
     descriptors: tuple[int, int] | None = None
-    """Of stdout and stderr, in the keeper; None: they are not known, or closed."""
+    """The keeper's, for stdout and stderr; ``None`` if they are not known, or closed."""
     _out: int = field(init=False)
     _err: int = field(init=False)
     _head: list[_Span] = field(default_factory=list)
@@ -67,7 +67,7 @@ class OutputStreams:
                 self._add(max(out, self._out), max(err, self._err), seen.st_mtime)
 
     def origin(self, offset: int) -> Origin | None:
-        """Of the byte at this offset; None: not known."""
+        """The origin of the byte at this offset; ``None`` if it is not known."""
         spans = [*self._head, *self._tail]
         at = bisect_right(spans, offset, key=lambda span: span.end)
         # The span after a gap begins who knows where.

@@ -12,12 +12,6 @@ from pathlib import Path
 
 from yarnam.core.model.metrics import CPU_CORES, MEMORY_BYTES, READ_RATE, WRITE_RATE
 
-PERIOD_S = 2.0
-"""Between two polls."""
-
-USAGE_POLLS = 5
-"""After so many polls what the processes use is reported, also where nothing else is new."""
-
 CPU_SHARE = 0.05
 """Of one core: less is what the threads of a runtime use that only wait (heartbeats)."""
 

@@ -31,7 +31,7 @@ _GOES_ON, _WAITS, _STOPS = range(3)
 
 
 class StopStep(NamedTuple):
-    """The least step that the processes of a task can stop after; None: they do not say."""
+    """The least step after which the processes of a task can stop; ``None`` if it is unknown."""
 
     least: int | None
 
@@ -69,15 +69,15 @@ def position_file(stop_file: Path, local_rank: int) -> Path:
 
 
 def least_step(stop_file: Path, local_ranks: Iterable[int]) -> int | None:
-    """The least step that all these processes can stop after, once the stop file is there; None:
-    one of them does not say where it is."""
+    """The least step that all these processes can stop after, once the stop file is there; ``None``
+    if one of them does not report where it is."""
     least: int | None = None
     for local_rank in local_ranks:
         position = _position(stop_file, local_rank)
         if position is None:
             return None
         step, state = position
-        # One that goes on has passed that step, or is about to see the file and to wait there.
+        # One that continues has passed that step, or is about to see the file and to wait there.
         needed = step if state == _WAITS else step + 1
         least = needed if least is None else max(least, needed)
     return least
@@ -94,5 +94,5 @@ def _position(stop_file: Path, local_rank: int) -> tuple[int, int] | None:
         step, state = _POSITION.unpack(position_file(stop_file, local_rank).read_bytes())
     except (OSError, struct.error):
         return None
-    # What is written there reaches the other nodes as an int64.
+    # The step reaches the other nodes as an int64.
     return (step, state) if -(2**62) < step < 2**62 else None

@@ -95,7 +95,7 @@ class Process:
     ended_at_s: float = 0.0
     last_lines: tuple[str, ...] = ()
     finding: Finding | None = None
-    """Why it failed; None: it did not."""
+    """Why it failed; ``None`` if it did not."""
     output: OutputStreams = field(default_factory=OutputStreams)
     """Where in its log this run of it begins, and what came from which stream."""
     is_ready: bool = False
@@ -104,15 +104,16 @@ class Process:
     first_sample: Sample | None = None
     """The first one with a step."""
     peak_memory_mib: int = 0
-    """The most main memory that it, or one of its children, has used; 0: not known."""
+    """The most main memory that it, or one of its children, has used; 0 if it is not known."""
     probe: ActivityProbe | None = None
-    """Whether it does anything; None: it has not been started."""
+    """Whether it does anything; ``None`` before its start."""
     exit: OverdueExit | None = None
-    """Whether it should have exited; None: as above."""
+    """Whether it should have exited; ``None`` before its start."""
     is_overdue: bool = False
     """It did not exit after an exception, and was ended."""
     stack: tuple[str, ...] | None = None
-    """Where it was when its stack was dumped; None: it has gone on since, or it was not dumped."""
+    """Where it was when its stack was dumped; ``None`` if it was not dumped, or has
+    continued since."""
 
     collective: Collective | None = None
     """The last one that it had begun by then, where its framework has recorded that."""
@@ -121,7 +122,7 @@ class Process:
 
     @property
     def step_s(self) -> float | None:
-        """Seconds of one of its steps, on average since the first report; None: not known."""
+        """Seconds of one of its steps, on average since the first report; ``None`` if unknown."""
         first, last = self.first_sample, self.sample
         if first is None or last is None or first.step is None or last.step is None:
             return None
@@ -149,7 +150,7 @@ class TaskRun:
     graces: Graces
     notify: Callable[[RunStarted | ProcessFailed | RunEnded], None]
     at_end: Callable[[float], Awaitable[object]] | None = None
-    """What to wait for between the end of the processes and its report: called with the seconds
+    """Awaited between the end of the processes and its report: called with the seconds
     that it may take. A stop cuts it short."""
     secrets: Collection[str] = ()
     """Values that no report may hold."""
@@ -175,7 +176,7 @@ class TaskRun:
 
     @property
     def has_failed(self) -> bool:
-        """A process of it failed by itself."""
+        """A process of it failed, and was not stopped."""
         return any(process.kind in _FAILED_BY_ITSELF for process in self.processes)
 
     async def run(self, plans: Sequence[ProcessPlan], directory: Path) -> None:
@@ -213,7 +214,7 @@ class TaskRun:
 
     async def stop(self, grace_s: float, reason: str, idle_grace_s: float | None = None) -> None:
         """End them; they are reported STOPPED. Harmless when they have ended. ``idle_grace_s``: of
-        a task that writes no checkpoint; None: ``grace_s``."""
+        a task that writes no checkpoint; ``None`` means ``grace_s``."""
         self._stop_ends_s = time.monotonic() + grace_s
         self._stop_requested.set()
         await self._end_them(grace_s, reason, idle_grace_s)
@@ -331,7 +332,7 @@ class TaskRun:
         return sample is not None
 
     def take_written_steps(self) -> None:
-        """What is reported next has the newest steps."""
+        """Read the newest steps, for the next report."""
         for process in self.processes:
             if process.pid and not process.ended:
                 self._take_written_step(process)
@@ -370,7 +371,7 @@ class TaskRun:
                 os.kill(pid, signal.SIGKILL)
 
     async def dump_stacks(self) -> None:
-        """Of all processes at once; see ``dump_stack`` and ``last_collective``."""
+        """Dump the stacks of all processes together; see ``dump_stack`` and ``last_collective``."""
         left = [one for one in self.processes if one.pid and not one.ended]
         self.take_written_steps()
         for process in left:
@@ -511,7 +512,7 @@ class TaskRun:
             self._all_ended.set()
 
     def _facts(self, process: Process) -> tuple[str, ...]:
-        """What the agent knows that the process could not write down."""
+        """The facts that the agent knows and the process could not write down."""
         trouble = log_disk_problem(process.plan.log)
         facts = [f"yarnam: {trouble}"] if trouble else []
         if self._memory_kills.has_happened() and process.signal == signal.SIGKILL:

@@ -92,7 +92,7 @@ def _write_wrapper(wrapper: Path, python: Path) -> None:
 
 def search_path(workspace: Workspace, env: Mapping[str, str]) -> str:
     """PATH for the user's processes: the wrappers, the interpreter's own directory (its console
-    scripts) unless it is there already, then what container or job set."""
+    scripts) unless PATH has it, then what container or job set."""
     rest = env.get("PATH") or DEFAULT_PATH
     parts = [str(workspace.bin_directory)]
     if workspace.python.path is not None:
@@ -103,7 +103,7 @@ def search_path(workspace: Workspace, env: Mapping[str, str]) -> str:
 
 
 class Program(NamedTuple):
-    """What to execute: ``problem`` is set when there is nothing to."""
+    """The program to execute; ``problem`` is set if there is none."""
 
     path: str
     argv: tuple[str, ...]

@@ -1,5 +1,5 @@
-"""What an agent does. An action with a serial is answered by an event with it, unless ``Cancel``
-comes first."""
+"""The actions of an agent. An action with a serial is answered by an event with it, unless
+``Cancel`` comes first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from yarnam.core.model.outcomes import ExitKind, NodeMeasures
 
 
 class TaskState(Enum):
-    """What a report speaks of."""
+    """The state that a report describes."""
 
     READY = "READY"
     STARTED = "STARTED"
@@ -29,7 +29,7 @@ class Command(Enum):
     """Send reports from now on; answered by INTRODUCED."""
     READ_STEPS = "read-steps"
     """Take the steps that processes have written into files."""
-    TELL_PROGRESS = "tell-progress"
+    ADD_PROGRESS = "add-progress"
     """The poll that begins takes along what the processes do."""
     SEND_METRICS_SOON = "send-metrics-soon"
     CLOSE_LOGS = "close-logs"
@@ -68,7 +68,7 @@ class Report(NamedTuple):
     check: int = 0
 
 
-class TellMetrics(NamedTuple):
+class SendMetrics(NamedTuple):
     """The report for which the outbox has time."""
 
     report: Report
@@ -222,8 +222,8 @@ class PollActivity(NamedTuple):
     is_late: bool = False
 
 
-class LookAtPorts(NamedTuple):
-    """Release the ports on which the processes listen. Answered by ``PortsLookedAt``."""
+class CheckPorts(NamedTuple):
+    """Release the ports on which the processes listen. Answered by ``PortsChecked``."""
 
     attempt: int
 
@@ -240,10 +240,10 @@ LaunchPart = Union[
     TryCheckpoint, StartProcesses,
 ]  # fmt: skip
 RunAction = Union[
-    StopProcesses, AskForStep, StopAfter, StopAndWait, DumpStacks, PollActivity, LookAtPorts,
+    StopProcesses, AskForStep, StopAfter, StopAndWait, DumpStacks, PollActivity, CheckPorts,
     FindStrangers,
 ]  # fmt: skip
 AgentAction = Union[
-    Command, Poll, Report, TellMetrics, StopTalking, StartTimer, StopTimer, Exit, Errand,
+    Command, Poll, Report, SendMetrics, StopTalking, StartTimer, StopTimer, Exit, Errand,
     LaunchPart, RunAction,
 ]  # fmt: skip

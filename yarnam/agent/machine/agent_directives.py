@@ -1,4 +1,4 @@
-"""What the ApplicationMaster wants of an agent. Directives are desired states: a late or repeated
+"""The directives of the ApplicationMaster. They are desired states: a late or repeated
 one changes nothing. The mailbox decodes them."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Launch(NamedTuple):
     task_index: int = 0
     processes: tuple[ProcessLaunch, ...] = ()
     metrics_period_s: float = 0.0
-    """Between two reports that bring only metrics; 0: the agent's own."""
+    """Between two reports that bring only metrics; 0 keeps the agent's own."""
     members: tuple[str, ...] = ()
     """Who belongs to a gang that changes its size while its processes run; the first task of such a
     gang gets the same launch again when that has changed."""

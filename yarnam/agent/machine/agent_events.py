@@ -70,7 +70,7 @@ class Checked(NamedTuple):
 
 
 class TokensReceived(NamedTuple):
-    """Delegation tokens that replace the container's; empty: those of the last time once more."""
+    """Delegation tokens that replace the container's."""
 
     tokens: tuple[str, ...]
 
@@ -113,11 +113,11 @@ class PortsFreed(NamedTuple):
 class ProcessesPlanned(NamedTuple):
     serial: int
     checkpoint_dir: str = ""
-    """Where the processes keep their checkpoints; empty: nowhere."""
+    """Where the processes keep their checkpoints; empty if they keep none."""
 
 
 class CheckpointTried(NamedTuple):
-    """``problem``: why no checkpoint can be written; empty: one can."""
+    """``problem``: why no checkpoint can be written; empty if one can."""
 
     serial: int
     problem: str = ""
@@ -166,7 +166,7 @@ class ActivityPolled(NamedTuple):
     is_late: bool = False
 
 
-class PortsLookedAt(NamedTuple):
+class PortsChecked(NamedTuple):
     """``held``: the agent holds them still. ``taken``: another user's server listens there, with
     the number of that user. ``local_ranks``: of the processes."""
 
@@ -177,7 +177,7 @@ class PortsLookedAt(NamedTuple):
 
 
 class StrangersFound(NamedTuple):
-    """``taken`` as in ``PortsLookedAt``."""
+    """``taken`` as in ``PortsChecked``."""
 
     attempt: int
     taken: tuple[tuple[str, int], ...] = ()
@@ -187,5 +187,5 @@ AgentEvent = Union[
     Signal, TroubleFound, DirectiveReceived, Staged, Checked, TokensReceived, TokensWritten,
     TimerFired, MembersWritten, SpoolsUploaded, PortsRetaken, PortsFreed, ProcessesPlanned,
     CheckpointTried, RunStarted, ProcessFailed, ProcessesEnded, RunEnded, StacksDumped, SampleTaken,
-    ActivityPolled, PortsLookedAt, StrangersFound,
+    ActivityPolled, PortsChecked, StrangersFound,
 ]  # fmt: skip

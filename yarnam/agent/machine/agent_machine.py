@@ -1,18 +1,18 @@
-"""``step``: something happens to an agent, and what it does. The shell folds it.
+"""``step``: an event, and the agent's actions. The shell folds it.
 
 Theory of operation
 ===================
 
 An agent prepares its task (PREPARING), reports that it is READY or UNABLE, and talks with the
 ApplicationMaster from then on: reports in order, and one poll at a time, each of which is an action
-(``Poll``) and comes back as a directive. It waits at the barrier (PARKED), where it may be told to
-measure its node or to bring inputs. A launch is a chain of actions that answer each other
+(``Poll``) and comes back as a directive. It waits at the barrier (PARKED), where the AM may have
+it measure its node or bring inputs. A launch is a chain of actions that answer each other
 (LAUNCHING, ``task_launch``); then the processes run (RUNNING) and have all ended (EXITED), from
 where another launch may follow. It ends when the AM dismisses it or is gone for too long (LEAVING
 while it still has processes), when YARN kills its container, or by a fault of its own (LEFT).
 
 Directives are desired states. A directive with the number of the last one brings nothing; an older
-launch, stop or dump is told by its attempt. Whatever an action is answered with carries the
+launch, stop or dump is known by its attempt. Whatever an action is answered with carries the
 action's serial, and only the answer that is awaited counts.
 
 What belongs to one ApplicationMaster is ``AgentState.am``, what belongs to the processes is
@@ -28,7 +28,7 @@ from yarnam.agent.machine.agent_events import (
     AgentEvent,
     DirectiveReceived,
     Moment,
-    PortsLookedAt,
+    PortsChecked,
     ProcessesEnded,
     ProcessFailed,
     RunEnded,
@@ -45,7 +45,7 @@ from yarnam.errors import InternalError
 
 _OF_RUN = (
     RunStarted, ProcessFailed, ProcessesEnded, RunEnded, StacksDumped, ActivityPolled,
-    PortsLookedAt, StrangersFound,
+    PortsChecked, StrangersFound,
 )  # fmt: skip
 """Events of one launch."""
 

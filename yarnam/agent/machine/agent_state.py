@@ -65,7 +65,7 @@ class Problem(NamedTuple):
 
 
 class TaskFacts(NamedTuple):
-    """What the machine has to know of the job."""
+    """The part of the job that the machine depends on."""
 
     stop_grace_s: float = 0.0
     is_large: bool = False
@@ -75,7 +75,7 @@ class TaskFacts(NamedTuple):
     is_staged: bool = False
     """Some of its inputs are brought to the node."""
     ready_port: str = ""
-    """Name of the port by which its processes are ready; empty: they say so."""
+    """Name of the port by which its processes are ready; empty if they report it themselves."""
     bare_ports: tuple[str, ...] = ()
     """Ports that their servers cannot bind while the agent holds them."""
 
@@ -86,7 +86,7 @@ class AmLink(NamedTuple):
     seen: int = 0
     """The newest directive that the agent has followed."""
     polling: int = 0
-    """The serial of the poll whose answer is awaited; 0: of none."""
+    """The serial of the poll whose answer is awaited, or 0."""
 
 
 class Run(NamedTuple):
@@ -96,7 +96,7 @@ class Run(NamedTuple):
     is_again: bool = False
     """Processes have run in this container before."""
     serial: int = 0
-    """Of the action that the launch waits for; 0: of none."""
+    """The action that the launch waits for, or 0."""
     has_processes: bool = False
     """They are being started, or run, or have run."""
     taken: frozenset[str] = frozenset()
@@ -107,7 +107,7 @@ class Run(NamedTuple):
     """All processes have said so."""
     is_abandoned: bool = False
     """How its processes ended is not known, or not their fault: no report speaks of it."""
-    look_after_s: float = 0.0
+    port_check_after_s: float = 0.0
     """Between the last two looks at the ports."""
     polled_at_s: float = 0.0
     late_polls: int = 0
@@ -125,7 +125,7 @@ class Run(NamedTuple):
 
 
 class Errand(NamedTuple):
-    """What the agent does for a directive beside its processes. ``serial`` 0: nothing."""
+    """Work for a directive that is not about processes. ``serial`` is 0 if there is none."""
 
     serial: int = 0
     attempt: int = 0
@@ -141,6 +141,6 @@ class AgentState(NamedTuple):
     timers: frozenset[tuple[AgentTimer, int]] = frozenset()
     """Those that run, with the serial of their start."""
     serial: int = 0
-    """Of the newest action that is answered."""
+    """The newest one that an action got."""
     code: AgentExit = AgentExit.DONE
     """With which it ends, once it leaves."""

@@ -23,8 +23,8 @@ from yarnam.agent.machine.agent_events import (
     Checked,
     CheckpointTried,
     MembersWritten,
+    PortsChecked,
     PortsFreed,
-    PortsLookedAt,
     PortsRetaken,
     ProcessesEnded,
     ProcessesPlanned,
@@ -45,7 +45,7 @@ from yarnam.agent.machine.agent_state import AgentPhase, AgentTimer
 
 V = TypeVar("V")
 Key = Union[type, Signal, AgentTimer]
-"""What a row is found by: the type of an event or of a directive, a signal, or the timer that has
+"""A row's key: the type of an event or of a directive, a signal, or the timer that has
 fired."""
 
 
@@ -132,8 +132,8 @@ HAS_RUN = (
     on(RunEnded, task_watch.end_watch, P.EXITED, when=task_watch.is_abandoned),
     on(RunEnded, task_watch.report_end, P.EXITED),
     on(S.KEEPER_LOST, task_watch.abandon),
-    on(T.PORTS, task_watch.look_at_ports),
-    on(PortsLookedAt, task_watch.ports_looked_at),
+    on(T.PORTS, task_watch.check_ports),
+    on(PortsChecked, task_watch.ports_checked),
     on(T.ACTIVITY, task_watch.poll_late),
 )
 
@@ -176,8 +176,8 @@ TABLE: Mapping[AgentPhase, tuple[Row, ...]] = {
     ),
     P.RUNNING: (
         on(ProcessFailed, task_watch.report_failure, when=task_watch.is_accountable),
-        on(S.POLL_BEGUN, task_watch.tell_progress, when=task_watch.has_nothing_unsent),
-        on(S.METRICS_DUE, task_watch.tell_metrics),
+        on(S.POLL_BEGUN, task_watch.add_progress, when=task_watch.has_nothing_unsent),
+        on(S.METRICS_DUE, task_watch.report_metrics),
         on(ActivityPolled, task_watch.send_metrics, when=task_watch.is_late_news),
         on(Dump, task_watch.dump, when=task_watch.is_of_run),
         on(StacksDumped, task_watch.report_stacks),

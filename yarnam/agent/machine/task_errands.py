@@ -1,4 +1,4 @@
-"""What an agent does beside its processes: getting ready, inputs, checks of the node, tokens, and
+"""The agent's work apart from processes: getting ready, inputs, checks of the node, tokens, and
 its talk with the ApplicationMaster."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ RETRY_TOKENS_S = 10.0
 
 
 def parts_of(facts: TaskFacts) -> tuple[Preparation, ...]:
-    """What this task needs, in the order in which the agent gets it."""
+    """The parts that this task needs, in the order in which the agent gets them."""
     needed = {
         Preparation.ADDRESS: True,
         Preparation.WAKING: facts.is_large,

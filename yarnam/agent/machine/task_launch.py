@@ -34,11 +34,12 @@ from yarnam.core.model.outcomes import ExitKind
 ACTIVITY_PERIOD_S = 2.0
 """Between two looks at what the processes do; the polls of the AM take them along."""
 
-FIRST_LOOK_S = 0.25
+FIRST_PORT_CHECK_S = 0.25
 """From the start of the processes to the first look at the ports on which they listen."""
 
 BEFORE_LAUNCH_S = 15.0
-"""The next attempt's processes are held back so long: a quarter of the usual launch timeout."""
+"""The longest that the next attempt's processes are held back: a quarter of the usual launch
+timeout."""
 
 TIME_WAIT_S = 50.0
 """For the connections of processes before on a port whose server sets no flags: the kernel keeps
@@ -168,7 +169,9 @@ def checkpoint_tried(ctx: AgentStep, event: CheckpointTried) -> None:
 
 
 def _start(ctx: AgentStep, problem: str = "", kind: ExitKind = ExitKind.NOT_STARTED) -> None:
-    ctx.set_run(ctx.run._replace(serial=0, has_processes=True, look_after_s=FIRST_LOOK_S))
+    ctx.set_run(
+        ctx.run._replace(serial=0, has_processes=True, port_check_after_s=FIRST_PORT_CHECK_S)
+    )
     ctx.do(StartProcesses(problem, kind, ctx.run.is_again))
-    ctx.start_timer(AgentTimer.PORTS, FIRST_LOOK_S)
+    ctx.start_timer(AgentTimer.PORTS, FIRST_PORT_CHECK_S)
     ctx.start_timer(AgentTimer.ACTIVITY, ACTIVITY_PERIOD_S)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from yarnam.agent.machine.agent_actions import (
+    CheckPorts,
     Command,
     DumpStacks,
     FindStrangers,
-    LookAtPorts,
     PollActivity,
+    SendMetrics,
     TaskState,
-    TellMetrics,
 )
 from yarnam.agent.machine.agent_context import AgentStep
 from yarnam.agent.machine.agent_directives import Dump
 from yarnam.agent.machine.agent_events import (
     ActivityPolled,
-    PortsLookedAt,
+    PortsChecked,
     ProcessesEnded,
     ProcessFailed,
     RunEnded,
@@ -34,14 +34,14 @@ LATE_S = 0.5
 """A poll of the AM that comes later than this is not waited for to see what the processes do."""
 
 USAGE_POLLS = 5
-"""Without other news, every so many late looks the AM gets what the processes use."""
+"""Without other news, the AM gets what the processes use at each fifth late poll."""
 
-LOOK_GROWTH = 1.5
-LOOK_CAP_S = 30.0
+PORT_CHECK_GROWTH = 1.5
+PORT_CHECK_CAP_S = 30.0
 """The agent looks seldom at the ports after some minutes, since on a node with thousands of
 listeners that takes milliseconds."""
 
-READY_LOOK_CAP_S = 1.0
+READY_PORT_CAP_S = 1.0
 """The same where other roles wait for one of these ports."""
 
 
@@ -122,16 +122,16 @@ def _report_if_ready(ctx: AgentStep, before: Run) -> None:
         ctx.report(TaskState.STARTED)
 
 
-def tell_metrics(ctx: AgentStep, _: Signal) -> None:
+def report_metrics(ctx: AgentStep, _: Signal) -> None:
     ctx.set_run(ctx.run._replace(has_newer=False))
-    ctx.do(Command.READ_STEPS, TellMetrics(ctx.report_of(TaskState.STARTED)))
+    ctx.do(Command.READ_STEPS, SendMetrics(ctx.report_of(TaskState.STARTED)))
 
 
 def has_nothing_unsent(ctx: AgentStep, _: Signal) -> bool:
     return not ctx.moment.has_unsent
 
 
-def tell_progress(ctx: AgentStep, _: Signal) -> None:
+def add_progress(ctx: AgentStep, _: Signal) -> None:
     """An agent that is woken finds its caches cold, which takes more than what it does then: so all
     that is done again and again is done when it polls."""
     if ctx.moment.now_s - ctx.run.polled_at_s >= ACTIVITY_PERIOD_S / 2:
@@ -139,7 +139,7 @@ def tell_progress(ctx: AgentStep, _: Signal) -> None:
     else:
         ctx.do(Command.READ_STEPS)
     ctx.set_run(ctx.run._replace(has_newer=False))
-    ctx.do(Command.TELL_PROGRESS)
+    ctx.do(Command.ADD_PROGRESS)
 
 
 def _poll_activity(ctx: AgentStep, *, is_late: bool) -> None:
@@ -169,11 +169,11 @@ def send_metrics(ctx: AgentStep, _: ActivityPolled) -> None:
 # ---- their ports ---------------------------------------------------------------------------------
 
 
-def look_at_ports(ctx: AgentStep, _: TimerFired) -> None:
-    ctx.do(LookAtPorts(ctx.run.attempt))
+def check_ports(ctx: AgentStep, _: TimerFired) -> None:
+    ctx.do(CheckPorts(ctx.run.attempt))
 
 
-def ports_looked_at(ctx: AgentStep, event: PortsLookedAt) -> None:
+def ports_checked(ctx: AgentStep, event: PortsChecked) -> None:
     run, name = ctx.run, ctx.facts.ready_port
     keys = {port_key(name, rank) for rank in event.local_ranks}
     if name and keys and not keys & event.held:
@@ -182,9 +182,9 @@ def ports_looked_at(ctx: AgentStep, event: PortsLookedAt) -> None:
     if event.taken:
         _give_up_ports(ctx, event.taken)
     elif event.held:
-        cap_s = READY_LOOK_CAP_S if name else LOOK_CAP_S
-        after_s = min(cap_s, run.look_after_s * LOOK_GROWTH)
-        ctx.set_run(ctx.run._replace(look_after_s=after_s))
+        cap_s = READY_PORT_CAP_S if name else PORT_CHECK_CAP_S
+        after_s = min(cap_s, run.port_check_after_s * PORT_CHECK_GROWTH)
+        ctx.set_run(ctx.run._replace(port_check_after_s=after_s))
         ctx.start_timer(AgentTimer.PORTS, after_s)
 
 

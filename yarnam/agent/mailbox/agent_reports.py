@@ -1,5 +1,5 @@
-"""What an agent reports to the AM: each report is the agent's whole state, sent in order and again
-until it is acknowledged."""
+"""The reports of an agent to the AM. Each is the agent's whole state, sent in order and again until
+it is acknowledged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ReportMessage = pb.AgentReport
 ProgressMessage = pb.Progress
-"""What the shell passes on without a look into it."""
+"""The shell passes these on as they are."""
 
 
 class ReportIdentity:
@@ -189,7 +189,7 @@ class Outbox:
     """No state is skipped, not even a short one; of metrics only the newest are sent.
 
     Args:
-        metrics: makes the report with the newest metrics; None: there are none now.
+        metrics: makes the report with the newest metrics; ``None`` if there are none.
     """
 
     def __init__(self, metrics: Callable[[], pb.AgentReport | None]) -> None:

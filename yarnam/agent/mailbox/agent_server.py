@@ -1,4 +1,4 @@
-"""What an agent serves: its logs, and the links of its node's checks."""
+"""The agent's server: its logs, and the links of its node's checks."""
 
 from __future__ import annotations
 

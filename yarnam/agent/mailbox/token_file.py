@@ -17,12 +17,9 @@ with on_first_use():  # few sites have tokens, and each agent loads this module
 
 _LOG = logging.getLogger("yarnam.agent")
 
-RETRY_S = 10.0
-"""A disk may be full now. Tokens come hours before those in the file end."""
-
 
 class TokenFile:
-    """Of one container."""
+    """The token file of one container."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env

@@ -52,7 +52,7 @@ class WakeListener:
         return pb.WakePort(address=address, port=port, key=self._key)
 
     async def wait(self, seen: int, limit_s: float) -> None:
-        """Until the AM has a newer directive than number ``seen``; at most so long."""
+        """Until the AM has a newer directive than number ``seen``; at most ``limit_s``."""
         deadline = asyncio.get_running_loop().time() + limit_s
         while self._newest <= seen:
             left_s = deadline - asyncio.get_running_loop().time()

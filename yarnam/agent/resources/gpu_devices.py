@@ -25,7 +25,7 @@ class GpuDevice(NamedTuple):
     ident: str
     lock: str
     model: str = ""
-    """As nvidia-smi names it; empty: not known."""
+    """As nvidia-smi names it; empty if it is not known."""
 
 
 def find_gpu_devices(node_gpus: str, node_key: str, node_model: str = "") -> tuple[GpuDevice, ...]:

@@ -1,9 +1,9 @@
 """Leases of GPUs, for nodes where YARN counts GPUs but does not isolate them.
 
 A lease is a Unix socket with the device's name in Linux's abstract namespace. The kernel gives a
-name to one socket at a time, whoever asks, and takes it back with the last descriptor, however
+name to one socket at a time, and takes it back with the last descriptor, however
 agent and keeper end. There is no file that another user could remove, rename or replace, and
-nothing to clean up. Any user can still take a name that is free: then the kernel says who it is.
+nothing to clean up. Any user can still take a name that is free: then the kernel names that user.
 What a holder says of its job is shown, and decides nothing.
 """
 
@@ -41,7 +41,7 @@ _SHOWN = 16
 _MAX_ANSWER_BYTES = 2000
 _APPLICATION = re.compile(r"application_[0-9]{1,20}_[0-9]{1,20}")
 _NAME_BYTES = 100
-"""Of the 107 that an abstract name may have (unix(7))."""
+"""Part of the 107 that an abstract name may have (unix(7))."""
 _BACKLOG = 128
 _CREDENTIALS = struct.Struct("iII")
 """``struct ucred``: pid, uid, gid."""
@@ -66,7 +66,7 @@ class GpuLease(NamedTuple):
     sock: socket.socket
 
     def introduce_as(self, holder: LeaseHolder) -> None:
-        """From now on everybody who connects is told, on the running event loop."""
+        """From now on everybody who connects gets an answer, on the running event loop."""
         said = json.dumps(holder._asdict()).encode()[:_MAX_ANSWER_BYTES]
 
         def introduce() -> None:
@@ -165,7 +165,7 @@ def _refusal(devices: Sequence[GpuDevice], count: int, wait_s: float) -> str:
 
 
 def _holder_of(device: GpuDevice) -> str:
-    """Process and user by the kernel's word, the job by the holder's; empty: not known."""
+    """Process and user by the kernel's word, the job by the holder's; empty if it is not known."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(ANSWER_LIMIT_S)
         try:
@@ -181,7 +181,7 @@ def _holder_of(device: GpuDevice) -> str:
 
 
 def _claim(said: bytes) -> str:
-    """What the holder says of itself. ``repr``: it may be anybody, and this goes into logs."""
+    """The holder's own description. ``repr``: it may be anybody, and this goes into logs."""
     try:
         holder = decode_record(said, max_bytes=_MAX_ANSWER_BYTES)
         application = holder.text("application", pattern=_APPLICATION)

@@ -16,7 +16,7 @@ DRIVER = Path("/dev/nvidiactl")
 
 
 def load_nvml() -> ModuleType | None:
-    """The module ``pynvml``, ready for use; None: there is no driver or no such module."""
+    """The module ``pynvml``, ready for use; ``None`` if there is no driver or no such module."""
     if not DRIVER.exists():
         return None
     try:
@@ -38,8 +38,8 @@ class GpuUsage:
 
     def read(self, ids: Sequence[str]) -> dict[str, float]:
         """Mean utilization (in percent of the time, by NVML's own window) and used memory of these
-        devices, by the names of ``yarnam.wire.protocol.USAGE_METRICS``; empty: not known. ``ids``:
-        as in CUDA_VISIBLE_DEVICES, indexes or UUIDs."""
+        devices, by the names of ``yarnam.wire.protocol.USAGE_METRICS``; empty if they are not
+        known. ``ids``: as in CUDA_VISIBLE_DEVICES, indexes or UUIDs."""
         if not self._is_loaded:
             self._is_loaded = True
             self._nvml = self._load() if ids else None
