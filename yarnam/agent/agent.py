@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from yarnam._light_imports import on_first_use
 from yarnam.agent.checks.node_checks import NodeChecks
 from yarnam.agent.data.spool_uploader import SpoolUploader
 from yarnam.agent.keeper.keeper_client import KeeperClient
@@ -61,7 +62,6 @@ from yarnam.agent.task_config import (
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.exhaustive import assert_never
 from yarnam.errors import Blame, InternalError, YarnamError
-from yarnam._light_imports import on_first_use
 
 if TYPE_CHECKING:
     import grpc

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import grpc
 
+from yarnam._light_imports import on_first_use
 from yarnam.agent.machine.agent_directives import Check, CheckPeer
 from yarnam.agent.mailbox.link_service import LinkClient, LinkService
 from yarnam.core.model.outcomes import LinkMeasure, NodeMeasures
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():  # most jobs have no nodes checked
     from yarnam.agent.checks import gpu_measures, node_measures

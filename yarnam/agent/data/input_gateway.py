@@ -20,9 +20,9 @@ import grpc
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import Record, decode_record, shown
+from yarnam._light_imports import on_first_use
 from yarnam.agent.mailbox.inputs_client import CheckOutcome, InputsClient, Suspect
 from yarnam.agent.task_config import ContainerSettings
-from yarnam._light_imports import on_first_use
 from yarnam.wire.protocol import PROTOCOL
 
 with on_first_use():  # most agents do without what these load

@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeVar
 
 import grpc
 
+from yarnam._light_imports import on_first_use
 from yarnam.agent.mailbox.mailbox_client import RETRY_CAP_S, RETRY_FIRST_S
 from yarnam.agent.task_config import ContainerSettings
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
 from yarnam.wire.protocol import PROTOCOL
