@@ -310,6 +310,13 @@ class Container:
             assert time.monotonic() < end, f"{text!r} is not in:\n{self.agent_log()}"
             await asyncio.sleep(0.02)
 
+    async def until_printed(self, text: bytes, limit_s: float = LIMIT_S) -> None:
+        """Wait for a line of the first user process. Its shell sets traps before it prints."""
+        end = time.monotonic() + limit_s
+        while text not in self.log():
+            assert time.monotonic() < end, f"{text!r} is not in:\n{self.log()!r}"
+            await asyncio.sleep(0.02)
+
     async def exit_code(self, limit_s: float = LIMIT_S) -> int:
         assert self.process is not None
         end = time.monotonic() + limit_s

@@ -217,10 +217,7 @@ async def test_stop_lets_the_training_save_first(tmp_path: Path) -> None:
         await here.am.until(container.ask, pb.READY)
         await here.am.launch(job, [container.ask])
         await here.am.until(container.ask, pb.STARTED)
-        end = time.monotonic() + 10
-        while b"training" not in container.log():
-            assert time.monotonic() < end
-            await asyncio.sleep(0.02)
+        await container.until_printed(b"training")
         stop = pb.Stop(attempt=1, grace_s=10, reason="test")
         await here.am.mailbox.order(container.ask, stop=stop)
         report = await here.am.until(container.ask, pb.EXITED)

@@ -293,6 +293,7 @@ async def test_a_stop_says_why_and_how_long_there_is(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         container = here.container(job)
         await started(here, container)
+        await container.until_printed(b"up\n")
         order = pb.Stop(attempt=1, grace_s=7.5, reason="2 -> 4 tasks")
         await here.am.mailbox.order(container.ask, stop=order)
         await here.am.until(container.ask, pb.EXITED)
