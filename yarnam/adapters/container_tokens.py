@@ -26,8 +26,8 @@ COPY_FILE = "yarnam-tokens"
 """In one of LOCAL_DIRS, which belong to the user."""
 
 OBTAIN_LIMIT_S = 60.0
-"""For a ticket and two tokens. A KDC, a NameNode and a ResourceManager that fail over at once would
-take longer: then the next try gets them."""
+"""For a ticket and two tokens. If the KDC, a NameNode and the ResourceManager fail over
+together, that takes longer, and the next try gets them."""
 
 _REPLACED = (delegation_tokens.HDFS_KIND, delegation_tokens.RM_KIND)
 
@@ -96,8 +96,7 @@ def keep_replacing(
 
 
 class ContainerTokens:
-    """Of one attempt. Reading them is the file systems' own business: they do so for each
-    connection."""
+    """The token file of one attempt. File systems read it for each connection themselves."""
 
     def __init__(self, path: str, directories: Sequence[str]) -> None:
         """``path``: the container's token file. ``directories``: where a copy may lie."""

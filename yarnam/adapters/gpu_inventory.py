@@ -22,7 +22,7 @@ log = logging.getLogger("yarnam.am")
 FILE = "gpu-models"
 
 MAX_BYTES = 1 << 20
-"""What a node of ZooKeeper holds."""
+"""The limit of one node in ZooKeeper."""
 
 FRESH_S = 60.0
 """How long what was read counts as fresh: models change when a machine is rebuilt."""
@@ -46,8 +46,8 @@ class InventoryStore(Protocol):
 
 
 class GpuInventory:
-    """What is known, and what is learnt. Raises nothing: a model that is not known is no error.
-    Thread-safe; ``known`` asks the store at most once a minute."""
+    """The GPU models of nodes, from a store to which jobs add what they see. Raises nothing: a
+    model may be unknown. Thread-safe; ``known`` asks the store at most once a minute."""
 
     def __init__(
         self, store: InventoryStore, *, now_s: Callable[[], float] = time.monotonic
@@ -102,8 +102,8 @@ class GpuInventory:
 
 
 class FileInventoryStore:
-    """A file of the user's own. Of two jobs that write at once one may be lost, and is learnt
-    again."""
+    """A file of the user. When two jobs write it simultaneously, one may lose its models and
+    learns them again."""
 
     def __init__(self, files: FileSystem, directory: str) -> None:
         self._files = files

@@ -51,7 +51,7 @@ class HttpIdentity:
         return not self.is_kerberos and self.gateway is None
 
     def query(self) -> dict[str, str]:
-        """What a request's query says of it."""
+        """The query parameters that carry the identity."""
         return {"user.name": self.user} if self.user and self.is_simple else {}
 
     def way_to(self, url: str) -> str:

@@ -65,9 +65,9 @@ class TokenSource:
         return self._together(found, rm, [max_date_s(rm)])
 
     def for_running_job(self, principal: str, more: Iterable[str] = ()) -> JobTokens:
-        """Tokens that replace a job's own. The ResourceManager knows nothing of them: nobody
-        renews them. ``principal``: who asks; ``more`` as above. Raises NoPermission, BadConfig,
-        Unavailable."""
+        """Tokens that replace a job's own. The ResourceManager does not know them, so nobody
+        renews them. ``principal``: the caller; ``more`` as above. Raises NoPermission,
+        BadConfig, Unavailable."""
         found, ends_s = [], []
         for uri in self._file_systems(more):
             web = self._web(uri)
@@ -129,8 +129,8 @@ def token_source(
     uri: str,
     open_web: Callable[[str], FileSystem],
 ) -> TokenSource:
-    """Of a site, by the ``settings`` of core-site.xml and yarn-site.xml; ``uri`` is its default
-    file system. Raises BadConfig."""
+    """The tokens of a site, by the ``settings`` of core-site.xml and yarn-site.xml; ``uri`` is
+    its default file system. Raises BadConfig."""
     protection = settings.get("hadoop.rpc.protection", "authentication")
     if rm.url.startswith("http:") and "authentication" not in protection:
         raise BadConfig(

@@ -23,7 +23,7 @@ TIMEOUT_S = 10.0
 """To connect, and between two bytes."""
 
 MAX_REPLY_BYTES = 1 << 20
-"""What a receiver answers is not read for anything."""
+"""The body of a receiver's answer is not used."""
 
 
 class ChannelSender:

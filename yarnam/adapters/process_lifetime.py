@@ -1,4 +1,4 @@
-"""How the AM's Python process ends: with Skein's Java AM, and at once on SIGTERM."""
+"""How the AM's Python process ends: with Skein's Java AM, and immediately on SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One snapshot of the cluster for all jobs that wait: who asks the ResourceManager publishes it."""
+"""One snapshot of the cluster for all waiting jobs, published by those that poll YARN."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class ClusterPaths:
         return self.kerberos / "krb5.conf"
 
     def keytab(self, name: str) -> Path:
-        """Of a user, or of the services (``service``)."""
+        """The keytab of a user, or of the services (``service``)."""
         return self.kerberos / f"{name}.keytab"
 
     @property
@@ -146,7 +146,7 @@ class ClusterPaths:
         return self.logs / f"{daemon}.log"
 
     def out(self, daemon: str) -> Path:
-        """What the process prints: only a JVM that dies early writes here."""
+        """The output of the process: only a JVM that dies early writes here."""
         return self.logs / f"{daemon}.out"
 
     def process_record(self, daemon: str) -> Path:

@@ -68,12 +68,12 @@ class ClusterPlan:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Of its masters and nodes."""
+        """Loopback addresses of its masters and nodes."""
         return (*self.resourcemanagers.values(), *(node.address for node in self.nodes))
 
     @property
     def rm_url(self) -> str:
-        """Of the first ResourceManager."""
+        """The web URL of the first ResourceManager."""
         return self.rm_urls["rm"]
 
     @property

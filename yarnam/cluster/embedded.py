@@ -120,7 +120,7 @@ class EmbeddedCluster:
 
     @property
     def rm_url(self) -> str:
-        """Of the first ResourceManager."""
+        """The web URL of the first ResourceManager."""
         return self.plan.rm_url
 
     @property

@@ -43,7 +43,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """What the machine says of its users, by their numbers."""
+    """The machine's users, keyed by their numbers."""
 
     mine: frozenset[int]
     """This process's user, and the one who logged in to become it (sudo, su)."""
@@ -94,7 +94,7 @@ def read_machine(
     sessions: Path = Path("/run/user"),
     login_defs: Path = Path("/etc/login.defs"),
 ) -> MachineFacts:
-    """What this machine says; what it does not say counts as nobody. Some milliseconds."""
+    """The users of this machine; an unknown one counts as nobody. Takes some milliseconds."""
     running = frozenset(_owners(proc))
     logged_in = frozenset(int(path.name) for path in _numbered(sessions))
     mine = frozenset({os.getuid(), *_login_user(proc)})

@@ -49,7 +49,8 @@ class NodeOverride:
 
 @dataclass(frozen=True, slots=True)
 class ClusterShape:
-    """What the user asks for. Everything YARN counts may exceed what the machine has."""
+    """A cluster as the user describes it. Everything YARN counts may exceed what the machine
+    has."""
 
     nodes: int = 4
     racks: int = 2

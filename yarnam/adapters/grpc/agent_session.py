@@ -24,7 +24,7 @@ from yarnam.ports import AgentStaging
 from yarnam.wire.pb import yarnam_pb2 as pb
 
 _MAX_SIZE = (1 << 63) - 1
-"""What a record holds; protobuf has one bit more. Nor does a record hold NaN."""
+"""Records hold signed 64-bit numbers; protobuf's have one bit more. Records hold no NaN either."""
 
 
 _FAILED = frozenset({ExitKind.NON_ZERO.value, ExitKind.SIGNAL.value})
@@ -37,12 +37,12 @@ class AgentSession:
         """``poll_after_s``: between two polls of its agent, if that can be woken."""
         self.ask = ask
         self.container = ""
-        """Of the first agent that called for this ask; any other one gets a LEAVE directive."""
+        """The container of the first agent that called for this ask. Any other agent must LEAVE."""
         poll_after_ms = round(poll_after_s * 1000)
         self.directive = pb.Directive(number=1, park=pb.Park(), poll_after_ms=poll_after_ms)
         """The newest, without ``shared_env``."""
         self.shared_env = b""
-        """What a launch or its preparation says to all agents alike, packed: one copy for all
+        """The part of a launch that is the same for all agents, serialized once for all
         sessions."""
         self.acknowledged = 0
         """The newest directive number that the agent has named as seen."""

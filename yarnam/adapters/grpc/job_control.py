@@ -163,11 +163,12 @@ class JobControlService(pb_grpc.JobControlServicer):
 
 
 MAX_REPLY_BYTES = 4 * 1024 * 1024
-"""Of one read; far below ``yarnam.wire.tls.MAX_MESSAGE_BYTES``."""
+"""Bytes of one read; far below ``yarnam.wire.tls.MAX_MESSAGE_BYTES``."""
 
 
 MAX_BYTES = 64 << 20
-"""Of the newest events, which are kept for readers. A job may poll a full cluster for days."""
+"""Bytes of the newest events, which are kept for readers. A job may poll a full cluster for
+days."""
 MAX_BYTES_IN_MEMORY = 2 << 20
 """The same where the node's disk takes no more."""
 _SEGMENTS = 4

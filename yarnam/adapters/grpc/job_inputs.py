@@ -25,7 +25,8 @@ MAX_HOLD_S = 60.0
 """Longest poll granted; an agent asks again."""
 
 MAX_SUSPECTS = 100
-"""In one call; the rest is dropped: this many are no case of single bad files."""
+"""Reports per call; the rest is dropped. A job with more has another problem than single bad
+files."""
 
 MAX_TEXT = 500
 
@@ -129,7 +130,7 @@ async def _check_protocol(caller: pb.InputCaller, context: Any) -> None:
 
 
 def suspects_of(suspects: Sequence[pb.SuspectInput]) -> list[SuspectReport]:
-    """What an agent passes on, cut to a bearable size."""
+    """The agent's report, its texts cut to their limits."""
     return [
         SuspectReport(
             one.path[: 8 * MAX_TEXT],

@@ -1,4 +1,4 @@
-"""What the AM remembers of one process to see whether it still makes progress. No I/O."""
+"""The AM's record of one process, from which it sees whether the process makes progress. No I/O."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_TEXT = 100
 
 
 class RankWatch:
-    """Of one launch. Times are the AM's own: clocks of nodes differ."""
+    """One process of one launch. Times are the AM's own: clocks of nodes differ."""
 
     def __init__(self, ask: AskId, rank: int, now_s: float) -> None:
         self._ask = ask

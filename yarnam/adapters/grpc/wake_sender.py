@@ -22,7 +22,7 @@ class WakePoint:
 
 
 def wake_point(report: pb.WakePort) -> WakePoint | None:
-    """``None`` means what the agent reports makes no sense, or is no single host."""
+    """``None`` if the agent's address is invalid, or names more than a single host."""
     try:
         address = ipaddress.ip_address(report.address)
     except ValueError:

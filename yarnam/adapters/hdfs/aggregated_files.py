@@ -22,7 +22,7 @@ _DEFAULT_ROOT = "/tmp/logs"  # noqa: S108 - Hadoop's default, on HDFS
 _BUCKETS = 10_000
 
 MAX_LOG_BYTES = 256 << 20
-"""Of one log, and of one block that is compressed: they are held in memory."""
+"""Largest log, and largest compressed block: both are held in memory."""
 _MAX_BLOCKS = 1 << 20
 _PIECE = 1 << 20
 _MAX_TEXT = 1 << 16

@@ -24,7 +24,8 @@ COPY_BYTES = 8 << 20
 
 
 class HistoryCompaction:
-    """Moves and removes records. Several may do it at once. Calls raise HdfsError."""
+    """Moves and removes records. Several processes may do so concurrently. Calls raise
+    HdfsError."""
 
     def __init__(self, files: HistoryFiles) -> None:
         self._files = files

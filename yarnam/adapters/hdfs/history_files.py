@@ -34,7 +34,7 @@ from yarnam.wire.shared.history_index import MAX_INDEX_BYTES, IndexColumns, deco
 log = logging.getLogger("yarnam.history")
 
 MAX_RECORD_BYTES = 4 << 20
-"""Of one record; the largest that yarnam writes has some 400 KB."""
+"""Largest record that is read; yarnam writes at most some 400 KB."""
 
 READERS = 16
 RETRIES = 3
@@ -50,7 +50,7 @@ class Month:
 
     name: str
     number: int
-    """Of its newest index; 0 means it has none."""
+    """Number of the newest index; 0 without an index."""
     columns: IndexColumns | None
 
 
@@ -120,7 +120,7 @@ class HistoryFiles:
         return f"{self.root}/new/{key}.json"
 
     def segment_path(self, segment: str) -> str:
-        """What an index names stays within its directory."""
+        """A path that an index names must stay within its directory."""
         return f"{self.root}/months/{name_of(segment)}"
 
     def index_path(self, name: str, number: int) -> str:

@@ -45,7 +45,7 @@ class ContainerRow:
 
 
 class SkeinAm(Protocol):
-    """What the broker needs of Skein's AM. All raise Unavailable or InternalError."""
+    """The calls of Skein's AM that the broker makes. All raise Unavailable or InternalError."""
 
     def add(
         self, wanted: Sequence[tuple[str, Mapping[str, str]]]
@@ -133,7 +133,7 @@ class GrpcSkeinAm:
         self._call("PutKey", messages.PutKeyRequest(key=key, value=value))
 
     def read_key(self, key: str) -> bytes | None:
-        """What was stored under this key; ``None`` means nothing yet."""
+        """The value of this key, or ``None`` before it is set."""
         # Ranges exclude their end: the key followed by the least character holds the key alone.
         reply = self._call("GetRange", messages.GetRangeRequest(start=key, end=f"{key}\0"))
         return next((bytes(pair.value) for pair in reply.result), None)

@@ -45,8 +45,8 @@ IDLE_POLL_S = 2.0
 """With nothing held: only whether Skein's AM still lives."""
 
 GONE_LIMIT_S = 60.0
-"""Skein's AM not answering for this long hangs: this AM attempt ends. One that has died ends it at
-once, and YARN itself waits for 600 s."""
+"""This AM attempt ends when Skein's AM has not answered for this long, and immediately when that
+has died. YARN itself waits for 600 s."""
 LOCATE_LIMIT_S = 10.0
 """A granted node that the RM's node list does not show within this time is reported without a
 rack, which the gang machine treats as a misfit."""

@@ -89,7 +89,7 @@ class SkeinLauncher:
         return new_security()
 
     def allot(self) -> bool:
-        """The driver asks for it itself, and does not end at once when this process is killed."""
+        """The driver gets the id itself, and outlives this process for a while."""
         return False
 
     def submit(

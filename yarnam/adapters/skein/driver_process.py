@@ -88,7 +88,7 @@ class DriverProcess:
         return Unavailable(f"Skein's driver {what}", hint="\n".join(lines[-_LOG_TAIL_LINES:]))
 
     def stop(self) -> None:
-        """End it at once: the driver keeps nothing that it would have to put away. Idempotent."""
+        """Kill the driver, which has nothing to save. Idempotent."""
         self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:

@@ -36,7 +36,7 @@ asks that follow come within one second; a job that is not ready by then holds n
 
 
 def assignment(ask: AskId, env: Mapping[str, str]) -> bytes:
-    """What an early agent learns: its ask, and the variables that others start with."""
+    """The answer to an early agent: its ask, and the variables that others start with."""
     return json.dumps({"ask": str(ask), "env": dict(env)}).encode()
 
 
@@ -138,8 +138,8 @@ class ViewWithoutEarly:
 def where_granted(
     unclaimed: Iterable[EarlyContainer], granted: Mapping[NodeId, int]
 ) -> Sequence[EarlyContainer]:
-    """Those that YARN has granted, where it has. Others are no room of ours: another job may have
-    got it since the submit."""
+    """The unclaimed containers that YARN has granted, placed on the nodes of its grants. The
+    others hold no room: another job may have taken it since the submit."""
     left, found = list(unclaimed), []
     for node, count in sorted(granted.items()):
         for one in sorted(left, key=lambda container: container.node != node)[:count]:

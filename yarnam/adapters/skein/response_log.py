@@ -78,8 +78,8 @@ class ResponseLog:
         return self._path.exists()
 
     def read(self) -> list[Response | MalformedData]:
-        """What was written since the last call, in order, an error in place of each bad line. A
-        file that cannot be read is like one without news."""
+        """The records written since the last call, in order, with an error in place of each bad
+        line. A file that cannot be read is like one without news."""
         try:
             is_new = self._stream is None or not os.path.samestat(
                 self._path.stat(), os.fstat(self._stream.fileno())

@@ -1,4 +1,4 @@
-"""What the ResourceManager's responses said beyond what Skein passes on."""
+"""The parts of the ResourceManager's responses that Skein does not pass on."""
 
 from __future__ import annotations
 

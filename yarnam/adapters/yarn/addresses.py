@@ -48,8 +48,9 @@ def rm_web_urls(conf_dir: str | Path) -> tuple[str, ...]:
 
 
 def rm_token_service(settings: Mapping[str, str]) -> str:
-    """What a delegation token of the ResourceManagers says it is for: the ``host:port`` of all of
-    them, with commas. By it a ResourceManager knows its own tokens when it renews them."""
+    """The service of a ResourceManager's delegation token: ``host:port`` of all
+    ResourceManagers, with commas. A ResourceManager recognizes its tokens by it when it renews
+    them."""
     return ",".join(_rm_addresses(settings, "yarn.resourcemanager.address", 8032))
 
 
@@ -91,7 +92,8 @@ GATEWAY_VARIABLE = "YARNAM_GATEWAY"
 client reaches the cluster. Of this machine, not of the site: jobs never have it."""
 
 GATEWAY_TOKEN_VARIABLE = "YARNAM_GATEWAY_TOKEN_FILE"  # noqa: S105 - a name
-"""A file with a bearer token for the gateway; otherwise ``~/.netrc`` says who asks."""
+"""A file with a bearer token for the gateway; otherwise ``~/.netrc`` has the user and the
+password."""
 
 _TLS = "tls://"
 

@@ -1,4 +1,4 @@
-"""What YARN says of many jobs at once: one list of the user's applications for all who ask."""
+"""The state of many jobs from one request: a list of the user's applications for all callers."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def limit_of(json: Json | None) -> Resources | None:
 
 
 def own_limit(shown: Resources | None, cluster: Resources | None) -> Resources | None:
-    """The Fair Scheduler cuts what it shows to the whole ``cluster`` (FairSchedulerQueueInfo): as
-    much of a resource as the cluster has is no limit of the queue's."""
+    """The Fair Scheduler cuts what it shows to the whole ``cluster`` (FairSchedulerQueueInfo): a
+    maximum as large as the cluster does not limit the queue."""
     if shown is None or cluster is None:
         return shown
     own = Resources(

@@ -75,8 +75,8 @@ def _state(row: Json, depth: int) -> QueueState:
 
 
 def capacity_config_of(json: Json) -> CapacityConfig | None:
-    """What the report tells of the Capacity Scheduler's settings, as its file would say it;
-    ``None`` means the scheduler is another one. Raises MalformedData."""
+    """The Capacity Scheduler's settings in the report, as its file would have them; ``None`` for
+    another scheduler. Raises MalformedData."""
     info = object_of(object_of(json, "scheduler"), "schedulerInfo")
     if info.get("type") != "capacityScheduler":
         return None

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 REQUESTS_PER_S = 1.0
-"""What a job may ask for over time: twice what the first in the queue needs when it polls every 2 s
-(docs/explanation/cluster-cost.md)."""
+"""Requests that a job may make over time: twice the need of the first in the queue, which polls
+every 2 s (docs/explanation/cluster-cost.md)."""
 
 BURST = 30
-"""What it may ask for at once: its start, a claim and a growing gang come together."""
+"""Requests in one burst: a start, a claim and a growing gang may coincide."""
 
 SHOWN_S = 60.0
 """How long after a request that had to wait the cap counts as felt."""

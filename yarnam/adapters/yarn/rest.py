@@ -67,11 +67,12 @@ _GATEWAY_HINT = "Check that the gateway runs and that YARNAM_GATEWAY is right."
 
 
 class ResourceManager:
-    """Calls to the RM's REST API. Thread-safe; also a ``ports.ClusterView``. ``who`` asks; None:
-    ``user``, whom simple authentication believes. ``partitions``: the node labels whose parts of
-    the queues are shown, the first of them first (Capacity Scheduler; empty means the nodes without
-    a label). ``budget``: how often it may ask; ``None`` means without a limit. ``failover_s``: how
-    much longer a call may take while none of several ResourceManagers is active."""
+    """Calls to the RM's REST API. Thread-safe; also a ``ports.ClusterView``. ``who`` is the
+    caller's identity, by default ``user`` with simple authentication. ``partitions``: the node
+    labels whose parts of the queues are shown, the first of them first (Capacity Scheduler;
+    empty means the nodes without a label). ``budget``: how often it may ask; ``None`` means
+    without a limit. ``failover_s``: how much longer a call may take while none of several
+    ResourceManagers is active."""
 
     def __init__(
         self,
@@ -170,8 +171,8 @@ class ResourceManager:
         return QueueReport(tree, nodes, steps, preempts, kind, leaves)
 
     def capacity_config(self) -> CapacityConfig | None:
-        """What it tells of the Capacity Scheduler's settings; ``None`` means the scheduler is
-        another one. Raises Unavailable."""
+        """The Capacity Scheduler's settings, or ``None`` for another scheduler. Raises
+        Unavailable."""
         reply = self._get("/ws/v1/cluster/scheduler")
         return self._understood(lambda: queue_tree.capacity_config_of(reply))
 

@@ -297,4 +297,4 @@ class RestLauncher:
 
 
 _REST_REFUSED = (NoPermission, UsageError, Unavailable)
-"""Of the very first question: this ResourceManager lets no application in by HTTP."""
+"""Raised by the first call, these mean that the ResourceManager accepts no applications by HTTP."""

@@ -40,11 +40,11 @@ Rejected = Callable[[str, MalformedData], None]
 R = TypeVar("R")
 
 GPU_MODEL_ATTRIBUTE = "gpu-model"
+"""Node attribute from which a node's GPU model is read."""
 
 AM_PRIORITY = "0"
-"""Of the ApplicationMaster's container (``RMAppAttemptImpl.AM_CONTAINER_PRIORITY``). Skein's others
-begin at 1."""
-"""Node attribute from which a node's GPU model is read."""
+"""Priority of the ApplicationMaster's container (``RMAppAttemptImpl.AM_CONTAINER_PRIORITY``).
+Skein's others begin at 1."""
 
 _AMOUNT = re.compile(r"\s*([0-9]{1,18})\s*([A-Za-z]*)\s*$")
 _UNITS = {"gi": 1024, "g": 1024}
@@ -62,7 +62,7 @@ _SCHEDULERS = {"fairScheduler": Scheduler.FAIR, "capacityScheduler": Scheduler.C
 
 @dataclass(frozen=True, slots=True)
 class YarnApplication:
-    """What the ResourceManager knows of one application. Times in seconds since the epoch."""
+    """An application as the ResourceManager reports it. Times in seconds since the epoch."""
 
     application: str
     name: str

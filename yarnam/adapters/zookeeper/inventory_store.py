@@ -19,7 +19,7 @@ log = logging.getLogger("yarnam.am")
 NODE = "gpu-models"
 
 TRIES = 5
-"""Of a write that others overtake. What is lost is learnt again."""
+"""Attempts of a write that conflicts with others. A lost model is learnt again."""
 
 
 class ZooKeeperInventoryStore:

@@ -27,10 +27,10 @@ from yarnam.wire.codec import decode, encode
 POLICIES = "policies"
 
 MAX_BYTES = 256 << 10
-"""Of one node. Samples of past jobs are the largest setting: some 25,000 numbers."""
+"""Largest node that is read. The largest setting is samples of past jobs: some 25,000 numbers."""
 
 MOST_QUEUES = 1_000
-"""That are listed."""
+"""Queues that are listed."""
 
 LATEST_S = 2.0**32
 """A time that is later, as seconds since the epoch, is none."""
@@ -48,7 +48,7 @@ class QueuePolicies:
         self._known: dict[str, tuple[int, QueuePolicy]] = {}
 
     def of(self, queue: str, changed: Callable[[object], None] | None = None) -> QueuePolicy:
-        """What is chosen for the queue; read anew only where it has changed. ``changed`` is called
+        """The policy chosen for the queue, read again only after a change. ``changed`` is called
         once, in kazoo's thread, at the next change."""
         path = self._path(queue)
         [stat] = self._zk.together([self._zk.checking(path, changed)], "looking at the policy")
@@ -68,7 +68,7 @@ class QueuePolicies:
         return found
 
     def all(self) -> Mapping[str, QueuePolicy]:
-        """Of each queue for which something is chosen, by name."""
+        """The chosen policies, keyed by the queue's name."""
         folder = self._zk.path(POLICIES)
         [stat] = self._zk.together([self._zk.checking(folder)], f"looking at {folder}")
         if stat is None:

@@ -59,7 +59,7 @@ class Entry:
     changed: int
     """Id of the transaction that wrote it (mzxid): differs after every write."""
     session: int
-    """Of an ephemeral node: its owner. 0 means persistent."""
+    """The session that owns an ephemeral node; 0 for a persistent one."""
     written_at_s: float = 0.0
     """Seconds since the epoch, by the server's clock."""
     created: int = 0

@@ -31,7 +31,7 @@ log = logging.getLogger("yarnam.zookeeper")
 NODE = "snapshot"
 
 PUBLISH_EVERY_S = 1.0
-"""A summary younger than this is not replaced: several jobs may have polled at once."""
+"""A summary younger than this is not replaced: several jobs may have polled simultaneously."""
 
 ADVICE = "Another version of yarnam wrote it, or no job at all: see docs/how-to/zookeeper.md."
 
@@ -43,7 +43,7 @@ class ZooKeeperSnapshots:
         self._session = session
         self._now_s = now_s
         self._version = 0
-        """Of the newest node seen (mzxid)."""
+        """The mzxid of the newest node seen."""
         self._seen_at_s = 0.0
         self._summary: ClusterSummary | None = None
         """Of that version; ``None`` means not read, or not readable."""

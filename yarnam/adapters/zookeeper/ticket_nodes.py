@@ -45,7 +45,7 @@ MAX_NODE_BYTES = 256 << 10
 this many."""
 
 MAX_LOOK_BYTES = 16 << 20
-"""Of all nodes that one look reads, the smallest first."""
+"""Bytes of all nodes that one look reads, the smallest first."""
 
 USUAL_STRAYS = 100
 """Nodes of no living application that a folder may hold without a word: those of jobs that have
@@ -53,12 +53,13 @@ just ended, until ZooKeeper gives up their session (10 s), and of jobs that bega
 ResourceManager was last asked (30 s)."""
 
 RECHECKED = 50
-"""Known nodes that one look looks at again, the longest unseen first: with 1,000 jobs in the queue
-looks that read them all were 69,000 requests a second for ZooKeeper. Half of them are kept for
-nodes that the caller names. New nodes are read at once, and names that are gone are forgotten."""
+"""Known nodes that one look looks at again, the longest unseen first: with 1,000 jobs in the
+queue looks that read them all were 69,000 requests a second for ZooKeeper. Half of them are kept
+for nodes that the caller names. New nodes are read immediately, and names that are gone are
+forgotten."""
 
 BATCH = 500
-"""Calls that are on their way together: their answers are in memory at once."""
+"""Calls in flight together: their answers are in memory together."""
 
 _NAME = re.compile(
     r"(?:.*/)?(?P<job>[^/@]{1,64})@(?P<attempt>[0-9]{1,9})(?:-(?P<number>[0-9]{10}))?"
@@ -74,7 +75,7 @@ def job_of(path: str) -> str:
 
 
 def am_attempt_of(path: str) -> int:
-    """Of the AM that made the node; 0 means none of ours."""
+    """Attempt of the AM that made the node; 0 if the name is not one of ours."""
     match = _NAME.fullmatch(path)
     return int(match["attempt"]) if match else 0
 
@@ -238,7 +239,7 @@ class TicketNodes:
         return dict(by_age), frozenset(due)
 
     def _due(self, paths: Sequence[str], watched: Collection[str]) -> list[str]:
-        """What is not known yet, and what a look looks at again."""
+        """The nodes that a look reads: the unknown ones, and those whose turn it is."""
         new = [path for path in paths if path not in self._known]
         known = sorted((path for path in paths if path in self._known), key=self._last_read)
         first = [path for path in known if path in watched][: RECHECKED // 2]

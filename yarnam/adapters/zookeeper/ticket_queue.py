@@ -64,8 +64,7 @@ HEARTBEAT_S = 15.0
 (``wait_queue.SILENT_AFTER_S``)."""
 
 CLAIM_TRIES = 5
-"""How often a claim that another one has overtaken is tried again at once; then the caller looks
-again, which it does soon."""
+"""Immediate tries of a claim that conflicts with others. The caller's next look follows soon."""
 
 WRITE_TRIES = 3
 """A node of our name that an older session left behind goes away at the second try."""

@@ -146,7 +146,7 @@ def _connect(job_uri: str) -> FileSystem:
 
 
 def _persisted_verdict(fs: FileSystem, job_dir: str) -> Verdict | None:
-    """Not answering is no answer: the journal, which is read later, has the last word then."""
+    """Silence proves nothing: the journal, which is read later, decides."""
     from hdfs_utils.errors import HdfsError, NotFound
     from yarnam.core.model.outcomes import Verdict
     from yarnam.errors import WireMismatch

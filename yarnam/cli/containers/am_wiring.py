@@ -200,7 +200,7 @@ def _ports(
         else FileInventoryStore(fs, _home_of_jobs(job_dir))
     )
     directory = NodeDirectory(
-        # What is shared of the queues is their part of the partition without a label.
+        # Jobs share the queues' part of the partition without a label.
         _shared(FallbackView(rm, SkeinNodeView()), session if labels == ("",) else None),
         job.queue,
         rules=record.gpu_models,

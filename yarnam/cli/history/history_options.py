@@ -46,7 +46,7 @@ def filter_options(command: F) -> F:
 def chosen(
     queue: str, state: str | None, name: str, since: str | None, until: str | None
 ) -> HistoryFilter:
-    """What the options ask for. Raises UsageError."""
+    """The filter that the options describe. Raises UsageError."""
     return HistoryFilter(
         queue=queue,
         state=(state or "").upper(),

@@ -37,9 +37,9 @@ HOME = "/"
 MOST_OPEN = 16
 """Jobs that are looked at at a time."""
 MOST_LOG_READERS = 2
-"""Of the server's four threads."""
+"""Readers of logs at a time, among the server's four threads."""
 LOGS_WAIT_S = 60.0
-"""Then a reader of logs is told to come back."""
+"""After this time a reader of logs gets an answer that asks it to retry."""
 
 
 @click.command("ui")
@@ -91,7 +91,7 @@ def command(ctx: click.Context, port: int, address: str, as_json: bool) -> int:
 
 
 def cluster_source(client: Client) -> ClusterSource:
-    """What this client sees: all of one's own jobs, of others what YARN and the history show."""
+    """The user's own jobs in full; jobs of others as YARN and the history show them."""
 
     def active() -> Sequence[JobStatus]:
         return client.jobs(user="")
@@ -196,7 +196,7 @@ class JobViews:
 
 
 class _Titled:
-    """Pieces of logs as (title, bytes); ``notes`` are what is no output."""
+    """Pieces of logs as (title, bytes); ``notes`` are lines about the logs themselves."""
 
     def __init__(self, pieces: Iterator[LogPiece]) -> None:
         self._pieces = pieces

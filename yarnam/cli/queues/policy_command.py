@@ -20,7 +20,7 @@ with on_first_use():
     from yarnam.client.queues import cells_now
 
 MOST_DIGITS = 6
-"""Of a number of nodes."""
+"""Digits of a number of nodes."""
 
 NOT_PROTECTED = (
     "whoever reaches the ZooKeeper may change this: its jobs and its administrators are one to it. "

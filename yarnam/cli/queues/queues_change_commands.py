@@ -195,7 +195,7 @@ def apply(ctx: click.Context, file: str, target: str, dry_run: bool, as_json: bo
 
 
 _OF_A_WHOLE_QUEUE = ("steady share", "minimum", "maximum", "weight", "policy")
-"""What is shown of a queue that is new, or gone; --json has all of it."""
+"""Settings shown of a queue that is added or removed; --json has all of them."""
 
 
 def _change_rows(changes: tuple[Change, ...]) -> Iterator[tuple[str, str, str, str]]:

@@ -119,7 +119,8 @@ def command(
 
 
 class _Inputs:
-    """What is taken from files where they are named, else from the cluster."""
+    """The inputs of the simulation: from files where the options name them, else from the
+    cluster."""
 
     def __init__(self, ctx: click.Context, cluster: str, site: str) -> None:
         self._ctx = ctx

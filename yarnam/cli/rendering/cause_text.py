@@ -26,7 +26,7 @@ _BLAME_WORDS = {
 
 
 def cause_lines(cause: FirstCause, *, indent: str = "") -> Iterator[Line]:
-    """What was first, by which line and rule, what followed, and what was ruled out."""
+    """The first cause with its line and rule, its consequences, and the causes ruled out."""
     finding = cause.finding
     node = f" on {cause.node}" if cause.node else ""
     yield f"{indent}{cause.task}{node} {cause.ended}: ", Styled(finding.failure.value, is_bold=True)

@@ -136,7 +136,7 @@ def _nodes(run: RunPlacement) -> str:
 
 
 def usage_headers(columns: Sequence[str]) -> tuple[str, ...]:
-    """Of the table of ``yarnam usage``."""
+    """Columns of the table of ``yarnam usage``."""
     group = tuple(name.upper() for name in columns)
     figures = ("JOBS", "FAILED", "GPU-H", "TRAINING", "LOST", "OVERHEAD", "ETTR", "TOP CAUSES")
     return (*group, *figures)

@@ -124,7 +124,7 @@ def _live(job: Job) -> JobStatus | None:
 
 
 class _View:
-    """What the terminal shows."""
+    """The lines on the terminal."""
 
     def __init__(self, application: str) -> None:
         self.status: JobStatus | None = None

@@ -20,7 +20,7 @@ with on_first_use():
 
 @contextlib.contextmanager
 def transfer_progress(label: str, *, is_silent: bool) -> Iterator[Progress]:
-    """What to tell of a transfer that this block makes; silent for programs."""
+    """Show the progress of a transfer within this block; silent for programs."""
     progress: Progress
     if is_silent:
         progress = transfer.NoProgress()

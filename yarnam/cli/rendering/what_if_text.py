@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class _Figure(NamedTuple):
     heading: str
     title: str
-    """Of its part of the picture."""
+    """The title of its part of the chart."""
     value: Callable[[QueueFigures], float]
     shown: Callable[[float], str]
 

@@ -119,7 +119,7 @@ def daemon_command(
 
 
 def security_options(plan: ClusterPlan, daemon: str) -> tuple[str, ...]:
-    """Of a JVM of a secure cluster: Java reads no KRB5_CONFIG."""
+    """Options of a JVM of a secure cluster: Java reads no KRB5_CONFIG."""
     if not plan.shape.secure:
         return ()
     realm = f"-Djava.security.krb5.conf={plan.paths.krb5_conf}"

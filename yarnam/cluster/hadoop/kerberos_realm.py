@@ -33,7 +33,7 @@ def users(plan: ClusterPlan) -> tuple[str, ...]:
 
 
 def service_principals(plan: ClusterPlan) -> dict[str, str]:
-    """What a daemon's setting says to its principal, with the realm."""
+    """The principals as the daemons' settings have them, with the realm, keyed by daemon."""
     master = plan.master
     return {
         "namenode": f"hdfs/{master}@{REALM}",
@@ -85,7 +85,7 @@ def kdc_properties(plan: ClusterPlan) -> str:
 
 
 def write_realm(plan: ClusterPlan) -> None:
-    """What the KDC and its clients need before it starts."""
+    """Write the files that the KDC and its clients need before it starts."""
     folder = plan.paths.kerberos
     folder.mkdir(parents=True, mode=0o700)
     plan.paths.krb5_conf.write_text(krb5_conf(plan), encoding="utf-8")

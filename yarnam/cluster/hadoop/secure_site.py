@@ -1,4 +1,4 @@
-"""What the configuration of a secure cluster has on top of a plain one's.
+"""The settings that a secure cluster adds to a plain one's.
 
 Data between clients and DataNodes is encrypted, pages and REST APIs want SPNEGO and HTTPS.
 Two things differ from a site's: containers run as the cluster's user (the LinuxContainerExecutor

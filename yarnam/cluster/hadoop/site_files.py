@@ -126,7 +126,8 @@ def _resource_manager(plan: ClusterPlan) -> Properties:
 
 
 def _addresses(plan: ClusterPlan, host: str, suffix: str = "") -> Properties:
-    """Of one ResourceManager; ``suffix``: of several, its name behind a dot."""
+    """Addresses of one ResourceManager. ``suffix`` is its name behind a dot if there are
+    several."""
     keys = {
         "address": "rm_client", "scheduler.address": "rm_scheduler",
         "resource-tracker.address": "rm_tracker", "admin.address": "rm_admin",
@@ -164,7 +165,7 @@ def _pair(plan: ClusterPlan) -> Properties:
 
 
 def resourcemanager_site(plan: ClusterPlan, name: str) -> Properties:
-    """Of one of two."""
+    """The yarn-site.xml of one of several ResourceManagers."""
     return yarn_site(plan) | {
         "yarn.resourcemanager.ha.id": name,
         "yarn.resourcemanager.bind-host": plan.resourcemanagers[name],
