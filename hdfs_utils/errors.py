@@ -54,7 +54,7 @@ class PermissionDenied(HdfsError):
 
 
 class NotAuthenticated(PermissionDenied):
-    """Kerberos, or the server by it, does not accept who asks. The message says what to do."""
+    """Kerberos, or the server by it, does not accept the caller. The message says what to do."""
 
 
 class NotADirectory(HdfsError):
@@ -111,11 +111,11 @@ class FencedByAnother(Fenced):
 
 
 class CorruptData(HdfsError):
-    """What was read is not what was written: a checksum, a length or a framing does not fit."""
+    """The bytes read are not those written: a checksum, a length or a framing does not fit."""
 
 
 class MalformedData(CorruptData):
-    """What was read is no value of the expected kind: too long, too deep, or not of its type.
+    """The bytes read are not a value of the expected kind: too long, too deep, or not of its type.
 
     The only error of :mod:`hdfs_utils.protocols.untrusted`. A kind of CorruptData, since to the
     reader of a file it is the same: these bytes are of no use, and reading them again does not
@@ -132,4 +132,4 @@ class BadConfig(HdfsError):
 
 
 class NoCredentials(BadConfig):
-    """There is no password and no token that would say to a gateway who asks."""
+    """Neither a password nor a token for a gateway was found."""

@@ -266,7 +266,7 @@ class FileSystem(Protocol):
         """Delete; False if it was not there. Raises DirectoryNotEmpty."""
 
     def mkdirs(self, path: str, permission: int = 0o755) -> None:
-        """Make a directory and those above it; one that is there already is left as it is."""
+        """Make a directory and its parents; an existing one stays as it is."""
 
     def chmod(self, path: str, permission: int) -> None:
         """Set the permission bits."""

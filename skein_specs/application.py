@@ -120,7 +120,7 @@ def application_spec(
 
 
 def container_runtime(image: ContainerImage) -> dict[str, str]:
-    """What a NodeManager reads in a container's environment to start it from an image: the names of
+    """Variables by which a NodeManager starts a container from an image: the names of
     Hadoop's ContainerRuntimeConstants, DockerLinuxContainerRuntime and RuncContainerRuntime. YARN
     mounts the container's own directories and localized files, so the agent and its interpreter
     come along; its GPU plug-in adds the devices."""

@@ -21,7 +21,7 @@ from yarnam.errors import BadConfig
 from yarnam.wire.protocol import LOCAL_HADOOP_CONF
 
 SITE_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml", "resource-types.xml")
-"""What the AM's JVM and the HDFS clients in containers read; the first three must exist."""
+"""Files that the AM's JVM and the HDFS clients in containers read; the first three must exist."""
 
 TOPOLOGY_FILE = "topology.table"
 

@@ -49,7 +49,7 @@ def why_not_intercepted(yarn_site: Iterable[Property]) -> str:
 
 
 def interceptor_properties(yarn_site: Iterable[Property]) -> Mapping[str, str]:
-    """What the job's yarn-site.xml gets; nothing where a site has an RPC class of its own."""
+    """The settings for the job's yarn-site.xml; none if a site has an RPC class of its own."""
     site = tuple(yarn_site)
     if why_not_intercepted(site):
         return {}

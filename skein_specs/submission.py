@@ -27,8 +27,9 @@ _SCRIPT_FILE = ".skein.sh"
 AM_HEAP = "-Xmx128M"
 """As Skein's driver has it."""
 _NO_EXIT_HOOKS = "-Xrs"
-"""A SIGTERM ends the JVM at once. In the last attempt by number Skein's own hook would tell YARN
-that the job has failed (runOnExit in ApplicationMaster.java), where a NodeManager stops, say."""
+"""A SIGTERM ends the JVM immediately. In the last attempt by number Skein's own hook would tell
+YARN that the job has failed (runOnExit in ApplicationMaster.java), where a NodeManager stops,
+say."""
 _AM_CLASS = "com.anaconda.skein.ApplicationMaster"
 _LOG_DIR = "<LOG_DIR>"
 """YARN's word for the container's log directory (ApplicationConstants.LOG_DIR_EXPANSION_VAR)."""

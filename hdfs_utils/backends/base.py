@@ -116,7 +116,7 @@ class BaseFileSystem(ABC):
         for status in self.list(path):
             yield status
             if status.is_dir:
-                # Gone in the meantime is no error: a listing of a living tree is never exact.
+                # A directory may have gone since: the listing of a living tree is never exact.
                 with contextlib.suppress(errors.NotFound):
                     yield from self.walk(status.path)
 

@@ -43,7 +43,7 @@ LEASE_POLL_S = 0.1
 # Small writes are gathered: each call of the client costs a change of threads and a copy.
 GATHER = 1 << 20
 
-# What has the same effect twice. A rename or a new file has not: its caller has to look.
+# Operations that may be repeated. After a rename or a new file the caller has to look first.
 _REPEATABLE = frozenset(
     {"stat", "list", "open", "mkdirs", "chmod", "set times", "recover lease", "replace"}
 )

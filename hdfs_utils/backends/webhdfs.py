@@ -126,7 +126,7 @@ class WebHdfsFileSystem(BaseFileSystem):
         """Through an HttpFS nothing can be replaced: NotSupported, where a NameNode would."""
         source, target = self.own_path(src), self.own_path(dst)
         if self._is_httpfs is None:
-            # Of a name that nobody has, in a place where the caller may rename.
+            # A path of an unused name, where the caller may rename.
             self._is_httpfs = self._ignores_options(temporary_name(source))
         if self._is_httpfs:
             self._rename_without_options(source, target, overwrite)

@@ -43,7 +43,8 @@ def _join(one: Claim, other: Claim) -> Claim:
 
 
 def state_of(claims: Iterable[Claim], now_s: float) -> State:
-    """What the claims come to: proved before suspected, of those newer than the last clearing."""
+    """The state that follows from the claims newer than the last clearing: proved comes before
+    suspected."""
     living = [c for c in claims if not c.expires_s or c.expires_s > now_s]
     cleared_s = max((c.last_s for c in living if c.state is State.CLEARED), default=float("-inf"))
     states = {c.state for c in living if c.state is not State.CLEARED and c.last_s > cleared_s}

@@ -37,7 +37,7 @@ _PATH = re.compile(r"/[^\0]*")
 
 
 class State(str, Enum):
-    """What is claimed."""
+    """The state of a file that a claim asserts."""
 
     SUSPECTED = "suspected"
     PROVED = "proved"

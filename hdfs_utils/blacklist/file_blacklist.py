@@ -1,4 +1,4 @@
-"""The blacklist as files: many writers at once, no lock, no lost update.
+"""The blacklist as files: many concurrent writers, no lock, no lost update.
 
 Each addition is a file of its own, written under a temporary name and renamed, so there is nothing
 that two writers could overwrite. Reading merges all files of a place. Compaction writes one file
@@ -43,7 +43,7 @@ from hdfs_utils.filesystem import FileStatus, FileSystem
 # From this many files on a place is compacted by the next who adds to it: each costs a reader some
 # milliseconds.
 COMPACT_FROM = 32
-# Of one file, so that it is not larger than what is read of an open place.
+# Entries of one file, so that it stays below what is read of an open place.
 _MAX_ENTRIES = 100
 
 

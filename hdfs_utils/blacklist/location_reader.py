@@ -35,7 +35,8 @@ class FileContent:
 
 
 Cache = dict[tuple[str, tuple[str, ...]], dict[FileStatus, FileContent]]
-"""What was read before, by place and paths asked for; of the files that were there last time."""
+"""The entries read before, keyed by place and requested paths, of the files that existed last
+time."""
 
 
 def entry_files(fs: FileSystem, directory: str, problems: list[str]) -> list[FileStatus]:
@@ -57,7 +58,7 @@ def entry_files(fs: FileSystem, directory: str, problems: list[str]) -> list[Fil
 
 
 def read_whole(fs: FileSystem, status: FileStatus) -> bytes:
-    """Of a file as it was listed. Raises MalformedData: too large, or longer by now."""
+    """The bytes of a listed file. Raises MalformedData if it is too large, or has grown since."""
     if status.length > MAX_FILE_BYTES:
         message = f"larger than {MAX_FILE_BYTES >> 20} MiB"
         raise errors.MalformedData(message, path=status.path)

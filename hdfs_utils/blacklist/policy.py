@@ -1,4 +1,4 @@
-"""What a job does about corrupt inputs: one pure function, the same for everybody.
+"""How a job treats corrupt inputs: one pure function for all callers.
 
 Submit refuses a job by it, staging chooses the files by it; all of them, on every rank, get the
 same files from the same listing and blacklist.

@@ -22,7 +22,7 @@ from hdfs_utils.errors import AlreadyExists, CorruptData, HdfsError, NotFound, U
 from hdfs_utils.filesystem import FileStatus, FileSystem
 from hdfs_utils.protocols.checksums import crc32c
 
-# A reader that died leaves its pin: it counts for so long. Longer than any copy should take.
+# How long a pin counts, as a dead reader leaves its own. Longer than any copy should take.
 PIN_S = 2 * 3600.0
 # A checkpoint that is being deleted is out of sight for a moment before somebody's pin is seen.
 _HIDDEN_POLL_S = 0.05
@@ -57,7 +57,7 @@ def warn(skipped: SkippedCheckpoint) -> None:
 
 
 class CheckpointState(Enum):
-    """What a directory with the name of a checkpoint is."""
+    """The state of a directory with the name of a checkpoint."""
 
     WHOLE = "whole"
     TORN = "torn"

@@ -181,7 +181,7 @@ class Checkpointer:
         self._raise_failure()
         if not 0 <= step <= layout.MAX_STEP:
             raise ValueError(f"step must be from 0 to {layout.MAX_STEP}, not {step}")
-        # A copy, deeply: the caller's lists go on growing while this is saved.
+        # A deep copy: the caller's lists grow while this is saved.
         copied = copy_of_metadata(metadata)
         ratings = {name: float(value) for name, value in (metrics or {}).items()}
         json.dumps(ratings, allow_nan=False)
@@ -267,7 +267,7 @@ class Checkpointer:
 
     @property
     def behind(self) -> tuple[str, ...]:
-        """Saves that are no checkpoints yet."""
+        """Saves that are not committed yet."""
         with self._changed:
             return tuple(saving.plan.name for saving in self._savings)
 

@@ -23,7 +23,7 @@ from hdfs_utils.errors import AlreadyExists, CorruptData, HdfsError
 from hdfs_utils.filesystem import FileSystem, Writer
 from hdfs_utils.protocols.checksums import crc32c
 
-# Shards copied at once; each holds two chunks in memory.
+# Shards copied in parallel; each holds two chunks in memory.
 SHARDS_AT_ONCE = 4
 
 Progress = Callable[[int], object]
@@ -39,7 +39,7 @@ def copy(
     """Copy a checkpoint into another directory of checkpoints, perhaps on another cluster.
 
     Every byte is compared with its checksum on the way, and with the target's own where it has
-    one. The copy appears at once and whole, by one rename. A job that writes there is not
+    one. The copy appears whole, by one rename. A job that writes there is not
     disturbed: the copy joins the newest epoch, among whose saves its step decides.
 
     Raises:

@@ -36,7 +36,7 @@ PATTERN = "checkpoints-*"
 """Names of the spools of ``yarnam.train.checkpoint``."""
 
 COMMIT_S = 60.0
-"""Rank 0's shard waits so long for the others' once its own has been sent."""
+"""How long rank 0 waits for the other shards after it has sent its own."""
 
 _PAUSE_S = 0.2
 

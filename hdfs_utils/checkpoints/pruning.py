@@ -102,7 +102,7 @@ def _metrics(fs: FileSystem, path: str, known: MetricsCache) -> dict[str, float]
 
 
 def empty_trash(fs: FileSystem, root: str, epoch: int = 0) -> None:
-    """What a deletion that was interrupted left."""
+    """The rest of an interrupted deletion."""
     trash = uris.join(root, layout.TRASH)
     with contextlib.suppress(NotFound):
         for status in fs.list(trash):

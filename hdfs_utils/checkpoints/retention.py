@@ -32,7 +32,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What a save may clear away afterwards.
+    """The checkpoints that a save keeps. It deletes the others afterwards.
 
     Attributes:
         keep: how many of the newest whole checkpoints stay.

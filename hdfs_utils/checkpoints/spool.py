@@ -22,7 +22,7 @@ from hdfs_utils.checkpoints.format.values import Source
 from hdfs_utils.concurrency.process_locks import try_lock
 from hdfs_utils.errors import QuotaExceeded
 
-# Of the disk stays free, at least: a full disk stops a NodeManager (its default is 90 % used).
+# Share of the disk that stays free: a full disk stops a NodeManager (its default is 90 % used).
 FREE_SHARE = 0.1
 
 LOCK = ".lock"

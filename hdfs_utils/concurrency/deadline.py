@@ -2,8 +2,8 @@
 
 The native client blocks inside one call for as long as its own retries take, which is for ever
 when a NameNode is frozen. Each call therefore runs on a worker thread, and the caller waits for
-it only so long. A call that overstays cannot be cancelled: its worker is abandoned and goes away
-when the call returns, and its effect is unknown.
+it only for its own limit. A call that overstays cannot be cancelled: its worker is abandoned and
+goes away when the call returns, and its effect is unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Generic, TypeVar, cast
 T = TypeVar("T")
 
 # Each abandoned call holds a thread. A caller that continues asking a frozen NameNode should not
-# collect them without bound: beyond this many it is refused at once.
+# collect them without bound: beyond this many it is refused immediately.
 MAX_ABANDONED = 32
 # Idle workers kept for the next call; more than this leave when they are done.
 MAX_IDLE = 16

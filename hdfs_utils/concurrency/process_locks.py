@@ -100,7 +100,8 @@ def create_held(path: Path) -> int:
 
 
 def is_being_made(path: Path) -> bool:
-    """Whether it may be the draft of :func:`create_held`, which is not locked at once."""
+    """Whether it may be the draft of :func:`create_held`, which is locked only after it was
+    created."""
     if not path.name.startswith("."):
         return False
     try:

@@ -1,7 +1,8 @@
 """Calling again what failed for a while: one loop for threads, one for asyncio.
 
-The pauses grow exponentially to a cap, by default with full jitter, so that the ranks of a gang do
-not come back all at once: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+The pauses grow exponentially to a cap, by default with full jitter, so that the ranks of a gang
+do not all return together:
+https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ browser cannot send it to another site."""
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """A gateway, and what says who asks. Make it with :func:`gateway_at`.
+    """A gateway and its credentials. Make it with :func:`gateway_at`.
 
     Attributes:
         url: ``https://host:port/gateway/TOPOLOGY``, without a slash at its end.
@@ -50,7 +50,7 @@ class Gateway:
 
     @property
     def login(self) -> str:
-        """The name in the netrc file; empty means a token says who asks.
+        """The name in the netrc file; empty with a token.
 
         Raises:
             NoCredentials: neither does.
@@ -58,7 +58,7 @@ class Gateway:
         return "" if self.token_file else self._credentials()[0]
 
     def headers(self) -> dict[str, str]:
-        """Say who asks. For the gateway alone: see ``owns``.
+        """Add the credentials. For the gateway alone: see ``owns``.
 
         Raises:
             NoCredentials: there is no password and no token.
@@ -98,7 +98,7 @@ def gateway_at(address: str, *, token_file: str = "", netrc_file: str = "") -> G
     """The gateway at this address; by default with the names and passwords of ``~/.netrc``.
 
     Raises:
-        BadConfig: it is no plain https address.
+        BadConfig: it is not a plain https address.
     """
     url = address.strip().rstrip("/")
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hdfs_utils.transfer.progress import NoProgress
 
 RATE_OVER_S = 10.0
-"""The rate is that of the last seconds: files that came from a cache at once do not count."""
+"""The rate is that of the last seconds: files that were in a cache do not count."""
 
 
 @dataclass(frozen=True, slots=True)

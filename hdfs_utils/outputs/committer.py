@@ -55,7 +55,7 @@ _MERGED, _OLD, _PLAN = ".whole", ".old", ".plan.json"
 _STORING = re.compile(r"storing-([0-9]+)")
 _ATTEMPT = re.compile(r"attempt-([0-9]+)")
 _MAX_ROUNDS = 5
-# Of the manifest and of the merge plan: a million files.
+# Bytes of the manifest and of the merge plan: a million files.
 _MAX_RECORD_BYTES = 256 << 20
 
 
@@ -70,7 +70,7 @@ class CommitProgress:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOutputs:
-    """What the target holds now. ``renamed`` files got another name because several writers had
+    """The contents of the target. ``renamed`` files got another name because several writers had
     used the same one."""
 
     files: int
@@ -120,7 +120,7 @@ class OutputCommitter:
     # ---- the commit -----------------------------------------------------------------------
 
     def committed(self) -> CommittedOutputs | None:
-        """What this owner has committed; None if nothing."""
+        """The outputs that this owner has committed, or ``None``."""
         path = uris.join(self.target, MANIFEST)
         try:
             data = self.fs.read_bytes(path, max_bytes=_MAX_RECORD_BYTES)

@@ -125,7 +125,7 @@ def of_replicas(
 
 
 def _nowhere(block: Block) -> HdfsError:
-    """Of a block for which the NameNode names no DataNode."""
+    """The error for a block for which the NameNode names no DataNode."""
     if block.is_corrupt:
         return CorruptData("no sound replica is left", operation="checksum")
     return Unavailable("no DataNode that has a replica is alive", operation="checksum")

@@ -106,7 +106,7 @@ def identity() -> Identity:
 
 
 def _first_token(service: str, mechanism_id: bytes) -> bytes:
-    """What the initiator sends first; ``service`` is ``HTTP@host``."""
+    """The initiator's first message; ``service`` is ``HTTP@host``."""
     library = _library()
     text = service.encode()
     given = _Buffer(len(text), ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p))
@@ -127,7 +127,7 @@ def _first_token(service: str, mechanism_id: bytes) -> bytes:
 
 
 class Initiator:
-    """A context with a service, as who asks for it. Not thread-safe.
+    """An initiator's context with a service. Not thread-safe.
 
     Args:
         service: as in ``zookeeper@host``.
@@ -244,7 +244,7 @@ def _library() -> Any:
     return library
 
 
-# Of the library's own state; a ticket is got from the KDC once, not by each thread.
+# Guards the library's own state. One thread, not each, gets a ticket from the KDC.
 _lock = threading.Lock()
 
 

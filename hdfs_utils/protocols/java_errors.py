@@ -55,13 +55,13 @@ _BY_MESSAGE: tuple[tuple[str, type[HdfsError]], ...] = (
     ("destination directory is not empty", errors.DirectoryNotEmpty),
     ("must both be directories", errors.IsADirectory),
     ("could only be written to 0 of", errors.Unavailable),
-    # Of a file that is open still, once its DataNode has restarted.
+    # The error of a file that is still open after its DataNode has restarted.
     ("Cannot obtain block length", errors.Unavailable),
-    # Of the native client, in an encryption zone: there is no KMS that it can ask for the keys.
+    # The native client's error in an encryption zone when it finds no KMS to ask for the keys.
     ("KMS", errors.NotSupported),
     # A NameNode that has just taken over, asked over HTTP where to write.
     ("Failed to find datanode", errors.Unavailable),
-    # Of a pair, an active one that waits for its DataNodes says so by another class and this name.
+    # An active NameNode of a pair reports its wait for DataNodes by another class and this name.
     ("namenode.SafeModeException: ", errors.Starting),
     ("Name node is in safe mode", errors.SafeMode),
 )

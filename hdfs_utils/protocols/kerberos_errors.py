@@ -1,4 +1,4 @@
-"""What to do about the errors of Kerberos, by the texts of MIT's library and of Hadoop."""
+"""Advice on errors of Kerberos, found by the texts of MIT's library and of Hadoop."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _ADVICE = (
 
 
 def advice(text: str) -> str:
-    """What to do about an error with this text; empty means it is none of Kerberos's known ones."""
+    """Advice on an error with this text; empty if it is not one of Kerberos's known errors."""
     lower = text.lower()
     return next((help_ for parts, help_ in _ADVICE if any(part in lower for part in parts)), "")
 

@@ -37,7 +37,7 @@ def principals(data: bytes) -> tuple[str, ...]:
     """As in ``ada@EXAMPLE.COM``, each once, in the order of the file.
 
     Raises:
-        MalformedData: it is no keytab, or of another format.
+        MalformedData: it is not a keytab, or of another format.
     """
     if data[:2] != _MAGIC:
         raise MalformedData("not a keytab of format 0x0502")

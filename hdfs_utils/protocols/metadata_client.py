@@ -1,4 +1,4 @@
-"""What the native client cannot ask, by whichever way the site lets through.
+"""Calls that the native client lacks, by whichever protocol the site permits.
 
 RPC where there is neither Kerberos nor wire encryption (:mod:`hdfs_utils.protocols.namenode`);
 else the NameNode's HTTP side. A path of a viewfs is asked of the NameNode that its mount names.
@@ -30,7 +30,7 @@ class MetadataClient:
     Args:
         names: which NameNodes answer for a path.
         properties: of the site.
-        user: who asks, and for whom (empty: for itself).
+        user: the caller, and whom it acts for (empty: itself).
         limits: the time limits.
         web: the client of the HTTP side for an authority, or None where there is none.
     """

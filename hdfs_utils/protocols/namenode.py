@@ -101,7 +101,7 @@ class NameNodeRpc:
 
     Args:
         addresses: ``(host, port)`` of the NameNodes.
-        user: who asks, and on whose behalf (empty: on its own).
+        user: the caller, and whom it acts for (empty: itself).
         timeout_s: limit of each wait for the network, in seconds.
     """
 
@@ -308,7 +308,7 @@ def _understood(path: str, operation: str) -> Iterator[None]:
 
 
 def _payload(answer: bytes) -> bytes:
-    """What is behind an answer's header. Raises ValueError, _Remote."""
+    """The message behind an answer's header. Raises ValueError, _Remote."""
     length, position = read_varint(answer, 0)
     header = Message(answer[position : position + length])
     position += length
@@ -319,7 +319,7 @@ def _payload(answer: bytes) -> bytes:
 
 
 def _name(entry: Message) -> str:
-    """Of an entry of a listing; empty for the file itself that was listed. Raises ValueError."""
+    """The name of an entry of a listing; empty for the listed file itself. Raises ValueError."""
     name = entry.raw(2).decode()
     if "/" in name or name in {".", ".."}:
         raise ValueError("an entry's name leads elsewhere")

@@ -25,7 +25,7 @@ class SaslGssapi:
         self.is_complete = False
 
     def next_token(self, challenge: bytes) -> bytes:
-        """What to send; ``challenge``: what came, empty at first.
+        """The answer to ``challenge``, which is empty at first.
 
         Raises:
             NotAuthenticated: there is no ticket, or the service's answer is not its own.

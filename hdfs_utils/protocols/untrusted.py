@@ -341,9 +341,9 @@ _LENIENT = json.JSONDecoder(parse_int=_long_integer)
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Values of JSON are no garbage; the garbage collector would look at all of them again and
-    again, which takes twice as long as the parsing. Of several threads here at a time the one that
-    has paused it lets it continue."""
+    """Values of JSON are not garbage; the garbage collector would look at all of them again and
+    again, which takes twice as long as the parsing. Of several threads here at a time the one
+    that has paused it lets it continue."""
     if not gc.isenabled():
         yield
         return

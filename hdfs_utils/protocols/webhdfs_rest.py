@@ -166,8 +166,8 @@ class WebHdfsClient:
         return {"delegation": token, **who} if token else who
 
     def _headers(self, base: str, query: str) -> dict[str, str]:
-        """What says to the gateway, or by SPNEGO, who asks. The address in a redirect has a token
-        in itself."""
+        """The headers that authenticate to the gateway, or by SPNEGO. A redirect's address
+        contains a token."""
         if self._gateway is not None:
             return self._gateway.headers() if self._gateway.owns(base) else {}
         has_token = re.search("(^|&)delegation=", query) is not None

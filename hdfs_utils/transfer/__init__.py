@@ -1,4 +1,4 @@
-"""Files and trees between file systems, many at once; never half-written at the end.
+"""Copies files and trees between file systems, many in parallel; none ends half-written.
 
 :func:`copy` does everything; ``put_*`` and ``get_*`` are it with the local disk at one end.
 """

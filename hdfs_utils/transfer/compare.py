@@ -85,7 +85,7 @@ def compare(
 ) -> Comparison:
     """Compare a file or tree with its copy by the CRC32C of every file; bytes of HDFS stay there.
 
-    ``_SUCCESS`` and the manifest of a copied tree are no differences.
+    ``_SUCCESS`` and the manifest of a copied tree do not count as differences.
     """
     told = progress or NoProgress()
     mine = {e.relative: e for e in scan(source, path) if not e.is_dir}

@@ -1,4 +1,4 @@
-"""What is in a source."""
+"""The contents of a source."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _of_status(status: FileStatus, relative: str) -> SourceEntry:
 
 
 def scan_local(root: Path) -> list[SourceEntry]:
-    """What is below ``root`` by name, or ``root`` itself where it is a file.
+    """The files below ``root`` by name, or ``root`` itself if it is a file.
 
     Raises:
         InvalidPath: a link to a directory, a socket or the like is in it.

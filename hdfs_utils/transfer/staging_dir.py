@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 _rejections = Rejections(
     _log, "is not believed", "What it says is done is done again; remove it if nobody needs it."
 )
-# Of the journal: a segment has the files of a few seconds.
+# Bytes of one segment of the journal, which has the files of a few seconds.
 _MAX_SEGMENT_BYTES = 64 << 20
 _MAX_LINE_BYTES = 64 << 10
 _FIELDS = ("key", "size", "mtime_ms", "crc")
@@ -318,10 +318,10 @@ def _read_journal(fs: FileSystem, path: str) -> dict[str, Finished]:
 
 
 def decode_segment(data: bytes) -> dict[str, Finished]:
-    """What a segment of the journal says is finished; nothing, where it is damaged.
+    """The files that a segment of the journal lists as finished; none if it is damaged.
 
     Raises:
-        MalformedData: it is whole, and no segment.
+        MalformedData: it is whole, but not a segment.
     """
     body, _, seal = data[:-1].rpartition(b"\n")
     body += b"\n"

@@ -23,7 +23,7 @@ from hdfs_utils.transfer.progress import Progress
 from hdfs_utils.transfer.scan import path_below
 from hdfs_utils.transfer.staging_dir import Finished, StagingDir, log_outage, rename_once
 
-# Of one file before the transfer fails: a DataNode may have died in the middle.
+# Tries of one file before the transfer fails: a DataNode may have died in the middle.
 TRIES = 3
 # Below this a file read by a client that checks each chunk is not asked for again (verify: auto).
 SMALL = 1 << 20
@@ -208,7 +208,7 @@ class TreeTransfer:
                 key = f"{entry.relative}\0{index}"
                 found = self._staging.finished.get(key)
                 is_there = found and (found.size, found.mtime_ms) == (size, entry.mtime_ms)
-                # What the disk has, not what a journal says it should have.
+                # The state of the disk, whatever the journal says.
                 if found and is_there and _crc_of(descriptor, offset, size) == found.crc:
                     crcs[index] = found.crc
                     self._resumed(size)

@@ -47,7 +47,7 @@ class CrcCombiner:
         """crc of four zero bytes: what the inversions before and after come to."""
 
     def part(self, buffer: bytes, start: int, end: int) -> Any:
-        """Of a buffer, without a copy, in a form that the library for CRCs takes."""
+        """A part of a buffer, without a copy, in a form that the library for CRCs takes."""
         return self._np.frombuffer(buffer, self._np.uint8)[start:end]
 
     def _tables(self, operator: list[int]) -> Any:

@@ -271,7 +271,7 @@ def _plain(checks: Checks) -> dict[str, Any]:
 def _judge_reading(
     fs: FileSystem, status: FileStatus, source: FileSource, found: Findings, *, is_last: bool
 ) -> bool:
-    """What was found while reading failed, or while the file changed, proves nothing.
+    """A finding made while reading failed, or while the file changed, proves nothing.
 
     Returns False where another look may tell more.
     """

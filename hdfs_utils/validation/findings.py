@@ -1,4 +1,4 @@
-"""What a check of a file says: findings, and the verdict that follows from them."""
+"""The result of a check of a file: findings, and the verdict that follows from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_MESSAGE = 1000
 
 
 class FindingKind(Enum):
-    """What a finding is about.
+    """The subject of a finding.
 
     ``CONTENT``: the bytes are not what the format allows. ``STORAGE``: HDFS cannot give the bytes
     (no good replica); this says nothing about the file's content. ``NOT_CHECKED``: something was
@@ -61,7 +61,7 @@ class Reason(str, Enum):
 
 
 class Verdict(Enum):
-    """Of one file. ``NOT_CHECKED`` is never counted as clean."""
+    """The result for one file. ``NOT_CHECKED`` never counts as clean."""
 
     CLEAN = "clean"
     CORRUPT = "corrupt"
@@ -145,7 +145,7 @@ class Corrupt(Stop):
 
 
 class EnclosingCorrupt(Stop):
-    """What a check reads from is itself broken (a gzip stream around it): not the check's finding.
+    """The stream that a check reads (gzip around it) is itself broken: not the check's finding.
 
     It passes through to whoever gave that stream, who raises ``cause`` as its own.
     """
@@ -172,7 +172,7 @@ def needed(module: str, package: str = "") -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """What a library says of bad data, at most 300 characters of it."""
+    """A library's message about bad data, at most 300 characters of it."""
     return str(error).strip().partition("\n")[0][:300] or type(error).__name__
 
 
@@ -197,7 +197,7 @@ def is_of_memory(text: str) -> bool:
 
 
 def out_of_memory() -> OverLimit:
-    """What a MemoryError means where the kernel limits this process."""
+    """The meaning of a MemoryError where the kernel limits this process."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     amount = "there is" if limit == resource.RLIM_INFINITY else f"{limit >> 20} MiB"
     return OverLimit(f"its check needs more memory than {amount}")

@@ -1,4 +1,4 @@
-"""What the checks know of an input format: a row in a module of ``validation/formats``.
+"""An input format as the checks know it: a row in a module of ``validation/formats``.
 
 To add a format, add one module there that defines ``FORMATS``; nothing else names it::
 

@@ -1,7 +1,8 @@
-"""What a check reads from: a file on a file system, bytes in memory, or a decompressed stream.
+"""The source that a check reads: a file on a file system, bytes in memory, or a decompressed
+stream.
 
-A check takes what it needs: :meth:`Source.stream` (once through, read ahead by a thread, constant
-memory) or :meth:`Source.open` (a seekable file for libraries that jump about).
+A check takes what it needs: :meth:`Source.stream` (once through, read ahead by a thread,
+constant memory) or :meth:`Source.open` (a seekable file for libraries that jump about).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Stream:
         self.offset = 0
 
     def piece(self) -> bytes:
-        """What is at hand, at least one byte; empty at the end."""
+        """The bytes at hand, at least one; empty at the end."""
         if self._at < len(self._piece):
             piece = self._piece[self._at :] if self._at else self._piece
             self._piece, self._at = b"", 0

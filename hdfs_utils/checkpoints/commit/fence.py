@@ -34,7 +34,7 @@ VARIABLE = "YARNAM_CHECKPOINT_TOKEN"
 
 # Claims of the past that stay, so that a human can see who wrote here.
 _HISTORY = 8
-# Two claimers at once are two jobs on one directory; each round one of them gets through.
+# Two concurrent claimers are two jobs on one directory. One of them succeeds in each round.
 _MAX_ROUNDS = 20
 
 _OWNER = re.compile(r"[A-Za-z0-9_-]{1,100}")

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 Problem = Union[CorruptData, NotFound, Unavailable]
 
-# Of the NameNode, while a DataNode is away: no proof that the file is bad.
+# Errors of the NameNode while a DataNode is down. They do not prove that the file is bad.
 _NO_PROOF = ("BlocksNotFound", "BlockMissing", "blocks not found", "Could not obtain block")
 
 
@@ -38,8 +38,8 @@ _NO_PROOF = ("BlocksNotFound", "BlockMissing", "blocks not found", "Could not ob
 class StartPoint:
     """Which checkpoint a job begins with.
 
-    Its own saves always come first: a further attempt goes on from what the attempts before it
-    saved, whatever it began with.
+    Its own saves always come first: a further attempt continues from the saves of the attempts
+    before it, whatever it began with.
 
     Attributes:
         is_fresh: begin without one.
@@ -72,7 +72,7 @@ def is_proof(error: CorruptData) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RestoreOperation:
-    """What a restore needs to know."""
+    """The choices of a restore."""
 
     fence: Fence
     rank: int

@@ -27,8 +27,8 @@ class Limits:
     """How long each wait may last, in seconds.
 
     Attributes:
-        patience_s: a save tries so long before it is spooled, or fails where nothing is spooled.
-        commit_s: rank 0 waits so long for the other ranks' shards.
+        patience_s: how long a save tries before it is spooled, or fails where nothing is spooled.
+        commit_s: how long rank 0 waits for the other ranks' shards.
         agree_s: ranks wait so long for each other's part of a restore.
         exit_s: at the end of the process, for saves that are under way.
     """
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class SaveSpec:
-    """What is saved: all that the manifest says beside its shards."""
+    """The contents of the manifest, except its shards."""
 
     fence: Fence
     name: str
@@ -55,7 +55,7 @@ class SaveSpec:
         return uris.join(self.fence.root, self.name)
 
     def note(self, until_s: float) -> dict[str, Any]:
-        """All that another process needs to go on with this save, for JSON; ``until_s``: when it is
+        """All that another process needs to continue this save, for JSON; ``until_s``: when it is
         given up, in seconds since 1970."""
         fence = self.fence
         return {

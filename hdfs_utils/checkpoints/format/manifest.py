@@ -1,4 +1,4 @@
-"""What a manifest says, and how it is written down. Pure."""
+"""A checkpoint's manifest and its JSON. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FORMAT = "hdfs_utils.checkpoint/2"
 # Of this many bytes each has a checksum of its own, so that a part of a shard can be verified.
 # Larger: more is read for a small range. Smaller: a longer manifest (8 characters for each).
 CHUNK = 4 << 20
-# Of a manifest, and of a shard's footer: a million values, or 100 TB in shards.
+# Bytes of a manifest, and of a shard's footer: a million values, or 100 TB in shards.
 MAX_BYTES = 256 << 20
 MAX_SEALED_BYTES = MAX_BYTES + 1000
-# Of the user's metadata, as of everything else there.
+# Nesting of the user's metadata and of the rest.
 _MAX_DEPTH = 200
 # HDFS counts bytes in 64 bits.
 _MAX_COUNT = 2**63 - 1
@@ -114,7 +114,7 @@ class Checkpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the values, each once, in the order of the shards."""
+        """The names of the values, each once, in the order of the shards."""
         return tuple(dict.fromkeys(entry.name for entry in self.entries))
 
 
@@ -328,7 +328,7 @@ def _decode_shard(plain: Mapping[str, Any]) -> Shard:
 
 
 def incomplete(entries: Iterable[Entry]) -> str:
-    """What is wrong with arrays whose parts are not all there; empty where nothing is.
+    """The faults of arrays with missing parts; empty if all parts exist.
 
     Equal parts may be stored more than once; others must not overlap.
     """

@@ -69,11 +69,11 @@ class OpenCheckpoint:
         return self._of(name)[0].array is not None
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Of a whole array. Raises KeyError, TypeError."""
+        """The shape of a whole array. Raises KeyError, TypeError."""
         return self._array(name)[0]
 
     def dtype(self, name: str) -> np.dtype[Any]:
-        """Of an array. Raises KeyError, TypeError."""
+        """The dtype of an array. Raises KeyError, TypeError."""
         return self._array(name)[1]
 
     def plain(self, name: str) -> bytes:

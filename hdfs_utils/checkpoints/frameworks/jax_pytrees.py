@@ -36,7 +36,7 @@ def values(tree: Any) -> dict[str, Any]:
             found[name] = leaf
             continue
         array = _without_key(leaf)
-        # Of the devices that hold the same part, one is its first: so it is saved once.
+        # The first of the devices that hold the same part saves it, so it is saved once.
         # JAX's arrays never change; it does not give a buffer away (donate) that we look at.
         parts = [
             Part(shard.data, array.shape, of_slices(shard.index, array.shape).start, True)

@@ -51,8 +51,8 @@ def loads(data: bytes) -> Any:
     """The description.
 
     Raises:
-        NotSupported: it names something else. That is no damage: somebody has written it so.
-        MalformedData: it is no pickle.
+        NotSupported: it names another class. That is not damage: its writer put it there.
+        MalformedData: it is not a pickle.
     """
     try:
         _refuse_far_memos(data)

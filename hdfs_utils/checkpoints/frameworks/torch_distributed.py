@@ -262,8 +262,8 @@ class DcpReader(StorageReader):  # type: ignore[misc]
         return done
 
     def _check_object(self, name: str, data: bytes) -> None:
-        """PyTorch's planner unpickles whatever is no tensor, and calls what the pickle names. So it
-        has to pass PyTorch's own safe loader first."""
+        """PyTorch's planner unpickles all but tensors, and calls what the pickle names. So
+        PyTorch's own safe loader reads it first."""
         try:
             torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:

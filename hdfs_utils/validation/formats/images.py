@@ -37,7 +37,7 @@ _BY_MAGIC = (
 
 # 4 bytes of each pixel are held, so this is 512 MiB of the 2 GiB that a check has.
 MAX_PIXELS = 128 << 20
-# Of all frames: some 20 s of decoding. A few KB may announce any number of them.
+# Pixels of all frames: some 20 s of decoding. A few KB may announce any number of them.
 MAX_PIXELS_OF_ALL = 4 << 30
 
 

@@ -14,7 +14,7 @@ from hdfs_utils.validation.findings import Corrupt, Findings, NotSupported, Over
 from hdfs_utils.validation.input_format import VALUE_TYPES, InputFormat, TextRules
 from hdfs_utils.validation.sources import Source, Stream, StreamSource
 
-# A line longer than this is no line of a training set, and would have to be held in memory.
+# A longer line is not a line of a training set, and would have to be held in memory.
 MAX_LINE = 64 << 20
 BYTE_ORDER_MARK = "\ufeff"
 TOO_DEEP = "is nested deeper than Python's parser goes"

@@ -1,4 +1,4 @@
-"""What a process that decodes foreign bytes gives up before it sees the first of them."""
+"""The rights that a process gives up before it decodes foreign bytes."""
 
 from __future__ import annotations
 

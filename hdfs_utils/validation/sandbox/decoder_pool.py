@@ -41,7 +41,7 @@ from hdfs_utils.validation.sources import PIECE, FileSource
 _START = "from hdfs_utils.validation.sandbox.decoder_child import main; main()"
 COMMAND = (sys.executable, "-I", "-c", f"import sys; sys.path[:] = sys.argv[4:]; {_START}")
 
-# What a child needs of the environment: where programs and libraries are, language and time zones.
+# Variables that a child needs: where programs and libraries are, language and time zones.
 _VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TZDIR", "HDF5_PLUGIN_PATH",
 )  # fmt: skip
@@ -67,7 +67,7 @@ _CRASHES = {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the check of one file may take.
+    """Limits of the check of one file.
 
     Attributes:
         memory: bytes of address space. The child has 25 MiB before it decodes and 250 with all

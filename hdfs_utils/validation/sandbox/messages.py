@@ -1,4 +1,4 @@
-"""What a process that decodes and its parent say to each other.
+"""The messages between a process that decodes and its parent.
 
 The parent sends a request: its length and JSON. The child answers with questions and at last the
 outcome, each a letter and what belongs to it:
