@@ -158,7 +158,7 @@ class BadConfig(YarnamError):
 
 
 class NotThroughGateway(BadConfig):
-    """What the command needs cannot be reached through the gateway: it has to run inside."""
+    """The gateway does not serve what the command needs: it has to run inside the cluster."""
 
 
 class UserFailed(YarnamError):

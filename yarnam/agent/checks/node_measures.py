@@ -1,8 +1,9 @@
-"""What a container measures of its own node: one core, memory, the disk of its directory.
+"""The measurements that a container makes of its own node: one core, memory, the disk of its
+directory.
 
-The best of a few windows counts, and within a window all that was done: what others do on the node
-for a moment is no property of it, while one that is crowded, or throttled by a quota of its cgroup,
-stands still for a part of every window.
+The best of a few windows counts, and within a window all that was done: what others do on the
+node for a moment is not a property of it, while one that is crowded, or throttled by a quota of its
+cgroup, stands still for a part of every window.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a task reads and writes: inputs fetched to the node, checkpoints uploaded from it."""
+"""The data of a task: inputs fetched to the node, checkpoints uploaded from it."""

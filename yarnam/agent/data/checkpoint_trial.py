@@ -25,8 +25,8 @@ REFUSED = 1
 
 
 async def checkpoint_problem(directory: str, env: Mapping[str, str]) -> str:
-    """Why no file can be written to the directory (a URI or a path), which is made; empty: it can
-    be, or nobody knows. ``env``: of the container."""
+    """Why no file can be written to the directory (a URI or a path), which is made. Empty if one
+    can, or if nobody knows. ``env``: of the container."""
     # -m puts the working directory before everything else, and ours holds the user's files.
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", MODULE, directory, env=dict(env), cwd="/",
@@ -45,8 +45,8 @@ async def checkpoint_problem(directory: str, env: Mapping[str, str]) -> str:
 
 
 def write_trial(directory: str) -> str:
-    """Write a file there and remove it. Why that is impossible; empty: it is possible, or the file
-    system is away."""
+    """Write a file there and remove it. Returns why that is impossible; empty if it is possible,
+    or the file system does not answer."""
     try:
         files = hdfs_utils.connect(directory, timeout_s=TRIAL_LIMIT_S / 2)
         path = files.own_path(directory)
@@ -65,7 +65,7 @@ def write_trial(directory: str) -> str:
 
 
 def main() -> int:
-    """0: a checkpoint can be written."""
+    """Exits 0 if a checkpoint can be written."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     problem = write_trial(sys.argv[1])
     sys.stdout.write(problem)

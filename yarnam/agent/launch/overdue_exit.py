@@ -12,14 +12,15 @@ import time
 from pathlib import Path
 
 IDLE_LIMIT_S = 20.0
-"""A process that does nothing any more has so long to exit."""
+"""How long a process that has become idle has to exit."""
 
 BUSY_LIMIT_S = 300.0
 """The same of one that does something: a thread may still send a checkpoint."""
 
 
 class OverdueExit:
-    """Of one process. ``error_file``: where its framework writes an exception."""
+    """Tells when one process should have exited. ``error_file``: where its framework writes an
+    exception."""
 
     def __init__(self, pid: int, error_file: Path | None) -> None:
         self._pid = pid

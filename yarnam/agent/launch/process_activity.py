@@ -1,5 +1,5 @@
-"""What a process does, and whether it does anything: CPU, memory, I/O and output of it and of what
-it has started."""
+"""The activity of a process and its children: CPU, memory, I/O and output, and whether they are
+idle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from yarnam.core.model.metrics import CPU_CORES, MEMORY_BYTES, READ_RATE, WRITE_RATE
 
 CPU_SHARE = 0.05
-"""Of one core: less is what the threads of a runtime use that only wait (heartbeats)."""
+"""Share of one core: less is what the threads of a runtime use that only wait (heartbeats)."""
 
 IO_BYTES = 64 * 1024
 """Read and written between two polls: less is what heartbeats exchange."""
@@ -28,7 +28,7 @@ _MAX_READ = 1 << 16
 
 @dataclass(slots=True)
 class _Facts:
-    """Of one process or of several. Nothing of one that has ended."""
+    """The counters of one process or the sum of several; zero for one that has ended."""
 
     states: frozenset[str] = frozenset()
     cpu_s: float = 0.0
@@ -42,7 +42,7 @@ class _Facts:
 
 
 class ActivityProbe:
-    """Of one process, by its id; ``log``: where its output goes."""
+    """Follows one process by its id. ``log`` receives its output."""
 
     def __init__(self, pid: int, log: Path) -> None:
         self._pid = pid
@@ -56,7 +56,7 @@ class ActivityProbe:
 
     @property
     def idle_s(self) -> float:
-        """0: less than ``IDLE_S``."""
+        """0 below ``IDLE_S``."""
         idle_s = self._seen_s - self._active_s
         return idle_s if idle_s >= IDLE_S else 0.0
 
@@ -104,7 +104,7 @@ def tree(pid: int) -> Iterator[int]:
 
 
 def _facts(pids: Iterable[int]) -> _Facts:
-    """Of all of them together. Memory that they share is counted for each."""
+    """The usage of all of them together. Memory that they share is counted for each."""
     found, states = _Facts(), set()
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):

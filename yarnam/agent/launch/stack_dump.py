@@ -48,8 +48,8 @@ _NATIVE = re.compile(r"#\d+ +(?:0x[0-9a-f]+ +)?(?:in +)?([A-Za-z_][\w:~<>]*)")
 
 
 async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
-    """The innermost functions of the main thread, ``wait (threading.py:320)``; empty: nothing could
-    be seen. Takes ``TOOLS_S`` at most."""
+    """The innermost functions of the main thread, ``wait (threading.py:320)``; empty if nothing
+    could be seen. Takes ``TOOLS_S`` at most."""
     pids = [*tree(pid)]
     handler = next((one for one in pids if _handles(one, STACK_SIGNAL)), None)
     if handler is not None:

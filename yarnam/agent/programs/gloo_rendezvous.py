@@ -36,7 +36,7 @@ from socketserver import ThreadingTCPServer
 MAX_VALUE = 4 << 20
 """Bytes. A process puts one address of some 130 bytes for each other one: 30,000 of them."""
 MAX_BYTES = 2 << 30
-"""Of all values together: 4,000 processes."""
+"""Bytes of all values together: 4,000 processes."""
 REQUEST_S = 20.0
 ROUND_S = 600.0
 """For all of a round to ask for their ranks: as long as Horovod's own driver waits for hosts."""
@@ -75,7 +75,7 @@ class Scopes:
             return self._values.get(scope, {}).get(key)
 
     def put(self, scope: str, key: str, value: bytes) -> bool:
-        """False: there is no room."""
+        """``False`` if there is no room."""
         with self._lock:
             values = self._values.setdefault(scope, {})
             size = self._bytes + len(value) - len(values.get(key, b""))
@@ -134,8 +134,8 @@ class Rounds:
                 self._services[slot] = service
 
     def rank_of(self, slot: Slot) -> str | None:
-        """As Horovod writes it, once the round is there; None: it has not come in time. One that
-        is not listed yet waits for that too."""
+        """As Horovod writes it, once the round is there; ``None`` if it has not come in time.
+        One that is not listed yet waits for that too."""
         end = time.monotonic() + ROUND_S
         with self._changed:
             last = self._round
@@ -175,7 +175,7 @@ class Rounds:
         service = self._services.get(next(iter(self._ranks)))
         if service is None:
             return
-        # Horovod drops what is no newer than the last.
+        # Horovod drops a message that is not newer than the last.
         self._notified = max(self._notified + 1, int(time.time()))
         message = hosts_updated(self._notified, what)
         threading.Thread(target=service.notify, args=(message,), daemon=True).start()
@@ -225,7 +225,7 @@ def service_of(value: bytes, host: str) -> Service | None:
     else."""
     try:
         found = list(pickletools.genops(base64.b64decode(value, validate=True)))
-    except Exception:  # noqa: BLE001 - what is no pickle can fail in any way
+    except Exception:  # noqa: BLE001 - bytes that are not a pickle can fail in any way
         return None
     ports = {one for code, one, _ in found if code.name in INTEGERS and isinstance(one, int)}
     keys = [one for code, one, _ in found if code.name in BYTE_STRINGS and isinstance(one, bytes)]

@@ -47,7 +47,7 @@ SUCCEEDED = b"\1"
 
 
 class HeadError(Exception):
-    """What to print before the end."""
+    """The line to print before the end."""
 
 
 def warn(text: str) -> None:
@@ -171,7 +171,7 @@ def until_listening(server: subprocess.Popen[bytes], address: str) -> None:
 
 def run_head(head: dict[str, Any], command: Sequence[str]) -> int:
     """The command, with its servers around it."""
-    # A stop goes to the whole process group: the command gets it by itself, and decides.
+    # A stop goes to the whole process group: the command gets it directly, and decides.
     signal.signal(signal.SIGTERM, lambda *_: None)
     services = [start(head["server"])]
     try:

@@ -57,7 +57,7 @@ ENV_DAEMONS = "YARNAM_MPI_DAEMONS"
 
 
 class LaunchError(Exception):
-    """What to print before the end."""
+    """The line to print before the end."""
 
 
 def warn(text: str) -> None:
@@ -140,7 +140,7 @@ def run_command(command: Sequence[str], key_file: Path) -> int:
     folder = key_file.parent / FOLDER
     write_files(folder, env[ENV_HOSTS])
     env |= mpirun_settings(folder, env) | {ENV_KEY: str(key_file)}
-    # A stop goes to the whole process group: the command gets it by itself, and decides.
+    # A stop goes to the whole process group: the command gets it directly, and decides.
     signal.signal(signal.SIGTERM, lambda *_: None)
     child = subprocess.Popen(command, env=env)
     code = exit_code(child.wait())
@@ -262,7 +262,7 @@ class LaunchDaemon:
                     self._strangers.pop(0).shutdown(socket.SHUT_RDWR)
 
     def _dismiss(self, talk: socket.socket) -> None:
-        """It is no stranger any more, or gone."""
+        """The connection no longer counts as a stranger's, or has ended."""
         with self._lock, suppress(ValueError):
             self._strangers.remove(talk)
 
@@ -290,7 +290,7 @@ class LaunchDaemon:
             self.stop()
 
     def _command(self, talk: socket.socket) -> bytes | None:
-        """None: the caller does not have the key."""
+        """``None`` if the caller does not have the key."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         talk.sendall(nonce)
         mac = receive(talk, KEY_BYTES)

@@ -1,1 +1,1 @@
-"""What a task occupies on its node: GPUs, ports, an address."""
+"""The resources of a task on its node: GPUs, ports, an address."""

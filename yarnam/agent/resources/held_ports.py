@@ -121,7 +121,7 @@ class HeldPorts:
             return []
         mine = {hex_address(self.address), *_ANY_ADDRESS}
         if ":" not in self.address:
-            # What a server on a dual-stack socket (gRPC's, say) is listed as.
+            # The address under which a server on a dual-stack socket (gRPC's, say) is listed.
             mine.add(hex_address(f"::ffff:{self.address}"))
         users: dict[int, set[int]] = {}
         for address, port, uid in procfs.listening_ports():

@@ -1,4 +1,4 @@
-"""What the kernel's own log says of a process: who was killed for want of memory, where a
+"""The kernel's own log about a process: who was killed for want of memory, where a
 segmentation fault was, which process a GPU's error (Xid) hit.
 
 Readable only where the node lets users read it (``kernel.dmesg_restrict`` 0). Who sent a signal is
