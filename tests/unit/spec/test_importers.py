@@ -130,7 +130,7 @@ def test_openpai() -> None:
     made = openpai.convert(OPENPAI, "job.yaml")
     spec = check(made)
     worker = spec["roles"]["train-worker"]
-    assert worker["command"] == "pip list && train 0.1 ${wandb}"
+    assert worker["command"] == "pip list\ntrain 0.1 ${wandb}"
     assert (worker["tasks"], worker["gpus"], worker["memory"]) == (2, 4, "65536MiB")
     assert worker["ports"] == ["ssh"]
     assert spec["env"] == {"wandb": {"from": "client"}}

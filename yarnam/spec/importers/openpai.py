@@ -17,15 +17,24 @@ from yarnam.spec.importers.conversion import (
     role_name,
 )
 from yarnam.spec.importers.openpai_policies import hived_of, retry_of
+from yarnam.spec.importers.openpai_variables import (
+    TaskRole,
+    addressed,
+    asks_for_addresses,
+    exports,
+    task_roles,
+)
 
-_PARAMETER = re.compile(r"<%\s*\$(parameters|secrets)\.([A-Za-z0-9_]+)\s*%>")
-_OTHER = re.compile(r"<%.*?%>")
+_REFERENCE = re.compile(r"<%(.*?)%>", re.DOTALL)
+_PATH = re.compile(r"\$(parameters|secrets|script|output|data)((?:\.\w+|\[\d+\])*)")
+_PREREQUISITES = ("script", "output", "data")
+"""Keys of a role that name a prerequisite of this type; its commands refer to it by the type."""
 
 _DROPPED = {
-    r"(type|contributor|description)": "it says nothing of how the job runs",
+    r"(type|version|contributor|description)": "it says nothing of how the job runs",
     r"prerequisites": "yarnam starts no container images yet; inputs belong into `data.inputs`",
-    r"deployments|defaults\.deployment": "commands before and after belong into `command`",
-    r"extras\.submitFrom|extras\.com\.microsoft.*|extras\.tensorBoard.*": "of OpenPAI's web portal",
+    r"deployments|defaults\.deployment": "the commands of the default one are in `command`",
+    r"extras\.(?!hivedScheduler\b).+": "of OpenPAI's web portal and its plugins",
     r"taskRoles\.[^.]+\.(dockerImage|data|script|output)": "yarnam starts no container images yet",
     r"taskRoles\.[^.]+\.extraContainerOptions\..*": "of container images",
     r"taskRoles\.[^.]+\.prerequisites": "yarnam starts no container images yet",
@@ -38,16 +47,24 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
     """The spec of an OpenPAI job. Raises BadSpec: unknown keys, or another version."""
     if document.get("protocolVersion") not in (2, "2"):
         raise BadSpec(f"{what}: protocolVersion is not 2", hint="Older versions are not converted.")
-    parameters = mapping(f"{what}: parameters", document.get("parameters"))
-    secrets = mapping(f"{what}: secrets", document.get("secrets"))
-    plain = {k: v for k, v in document.items() if k not in ("parameters", "secrets")}
-    source = Source(what, flat(plain))
+    values = {
+        key: mapping(f"{what}: {key}", document.get(key)) for key in ("parameters", "secrets")
+    }
+    plain = {k: v for k, v in document.items() if k not in values}
+    # A key without a value is one that is not set.
+    source = Source(what, {k: v for k, v in flat(plain).items() if v is not None and v != {}})
     source.take("protocolVersion")
     retry = retry_of(source)
     names = mapping(f"{what}: taskRoles", document.get("taskRoles"))
     if not names:
         raise BadSpec(f"{what} has no taskRoles")
-    roles = {role_name(name): _role(source, name, parameters) for name in names}
+    scripts = {name: _script(source, document, name, values) for name in names}
+    labels = {name: _port_labels(source, name) for name in names}
+    tasks = {name: source.whole(f"taskRoles.{name}.instances", 1) for name in names}
+    given = task_roles(tasks, labels)
+    if asks_for_addresses(scripts.values()):
+        given = addressed(given)
+    roles = {role_name(one.name): _role(source, one, given, scripts[one.name]) for one in given}
     _complete(source, {name: roles[role_name(name)] for name in names})
     gang, placement = hived_of(source, names)
     if source.take("extras.gangAllocation", True) not in (True, "true"):
@@ -60,7 +77,7 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
         "name": job_name(str(source.take("name", "openpai"))),
         "queue": queue_name(str(source.take("defaults.virtualCluster", "default"))),
         # The secrets are the submitting user's: not one of them is written into the spec.
-        "env": {name: {"from": "client"} for name in secrets},
+        "env": {name: {"from": "client"} for name in values["secrets"]},
         "roles": roles,
         "gang": gang,
         "placement": placement,
@@ -69,43 +86,84 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
     return source.finish(spec)
 
 
-def _role(source: Source, name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    prefix = f"taskRoles.{name}."
-    commands = source.take(f"{prefix}commands")
+def _script(
+    source: Source, document: Mapping[str, Any], name: str, values: Mapping[str, Any]
+) -> str:
+    """The commands of a role as OpenPAI runs them: the lines of one script, those of the default
+    deployment before and after. As there, a line that fails does not end it."""
+    commands = source.take(f"taskRoles.{name}.commands")
     if not isinstance(commands, list) or not commands:
         raise BadSpec(f"{source.what}: the task role {name} has no commands")
-    resources = f"{prefix}resourcePerInstance."
-    ports = [
-        key.removeprefix(f"{resources}ports.").lower()
-        for key in source.values
-        if key.startswith(f"{resources}ports.")
+    role = _at(document, "taskRoles", name)
+    deployment = _at(
+        _named(document.get("deployments"), _at(document, "defaults", "deployment")) or {},
+        "taskRoles",
+        name,
+    )
+    lines = [
+        str(one).strip()
+        for part in (_at(deployment, "preCommands"), commands, _at(deployment, "postCommands"))
+        for one in part or ()
     ]
-    for port in [key for key in source.values if key.startswith(f"{resources}ports.")]:
-        source.take(port)
-    role: dict[str, Any] = {
-        "tasks": source.whole(f"{prefix}instances", 1),
+    known = dict(values)
+    for kind in _PREREQUISITES:
+        known[kind] = _named(document.get("prerequisites"), _at(role, kind), kind)
+    return _filled(source.what, "\n".join(lines), known)
+
+
+def _at(tree: Any, *keys: str) -> Any:
+    """Follows the keys; None where one is missing."""
+    for key in keys:
+        tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def _named(entries: Any, name: Any, kind: str = "") -> Mapping[str, Any] | None:
+    """The entry of a list with this name, and of this type; None where there is none."""
+    for one in entries if isinstance(entries, list) else ():
+        if _at(one, "name") == name is not None and kind in ("", _at(one, "type")):
+            return dict(one)
+    return None
+
+
+def _port_labels(source: Source, name: str) -> list[str]:
+    prefix = f"taskRoles.{name}.resourcePerInstance.ports."
+    found = [key for key in source.values if key.startswith(prefix)]
+    for key in found:
+        if source.whole(key, 1) > 1:
+            source.note(key, "a process has one port of each name")
+    return [key.removeprefix(prefix) for key in found]
+
+
+def _role(source: Source, role: TaskRole, roles: list[TaskRole], script: str) -> dict[str, Any]:
+    prefix = f"taskRoles.{role.name}."
+    resources = f"{prefix}resourcePerInstance."
+    before, missing = exports(script, role, roles)
+    if before:
+        names = ", ".join(line.split("=")[0].removeprefix("export ") for line in before)
+        source.note(f"{prefix}commands", f"the script sets {names}, from yarnam's own variables")
+    if missing:
+        source.note(f"{prefix}commands", f"nothing sets {', '.join(missing)} here")
+    found: dict[str, Any] = {
+        "tasks": role.tasks,
         "gpus": source.whole(f"{resources}gpu", 0),
         "vcores": source.whole(f"{resources}cpu", 1),
         "memory": f"{source.whole(f'{resources}memoryMB', 2048)}MiB",
         "processes": "per-task",
-        # One line for the shell; the first command that fails ends the task.
-        "command": " && ".join(_filled(source.what, str(one), parameters) for one in commands),
+        "command": "\n".join([*before, script]),
     }
-    if ports:
-        role["ports"] = ports
-    return role
+    if role.ports:
+        found["ports"] = list(role.ports.values())
+    return found
 
 
 def _complete(source: Source, roles: Mapping[str, dict[str, Any]]) -> None:
     """Of each role, what OpenPAI's ``completion`` says: the job succeeds with the first role of
     which ``minSucceededInstances`` have, and fails with ``minFailedInstances`` of one (-1: no
     number of them). Fills in ``roles``."""
-    for name in roles:
-        if not source.values.get(f"taskRoles.{name}.completion"):
-            source.take(f"taskRoles.{name}.completion")
     keys = {name: f"taskRoles.{name}.completion." for name in roles}
-    enough = {name: _number(source, f"{keys[name]}minSucceededInstances", -1) for name in roles}
-    fatal = {name: _number(source, f"{keys[name]}minFailedInstances", 1) for name in roles}
+    enough = {name: source.whole(f"{keys[name]}minSucceededInstances", -1) for name in roles}
+    fatal = {name: source.whole(f"{keys[name]}minFailedInstances", 1) for name in roles}
     decides = [name for name in roles if enough[name] > 0]
     for name, role in roles.items():
         why = _set_rule(role, enough[name], fatal[name], decides=bool(decides))
@@ -143,28 +201,36 @@ _COUNTS_LATE = "failures count once the tasks that are left are too few to succe
 _COUNTS_AT_ONCE = "the first failure of a role that ends with the others stops the job"
 
 
-def _number(source: Source, key: str, default: int) -> int:
-    """``null`` is the default, as there."""
-    if source.values.get(key, default) is None:
-        source.take(key)
-    return source.whole(key, default)
-
-
 def _at_least(role: dict[str, Any], count: int) -> None:
     if count < role["tasks"]:
         role["completion"] = {"at_least": count}
 
 
-def _filled(what: str, text: str, parameters: Mapping[str, Any]) -> str:
+def _filled(what: str, text: str, known: Mapping[str, Any]) -> str:
     def value(found: re.Match[str]) -> str:
-        kind, name = found.groups()
-        if kind == "secrets":
-            return f"${{{name}}}"
-        if name not in parameters:
-            raise BadSpec(f"{what}: the parameter {name} is not set")
-        return str(parameters[name])
+        path = _PATH.fullmatch(found[1].strip())
+        if path is None:
+            raise BadSpec(f"{what}: {found[0]} cannot be converted")
+        kind, rest = path[1], re.findall(r"\w+", path[2])
+        if kind == "secrets" and len(rest) == 1:
+            return f"${{{rest[0]}}}"
+        reached = known[kind]
+        for key in rest:
+            if isinstance(reached, list):
+                reached = reached[int(key)] if key.isdigit() and int(key) < len(reached) else None
+            else:
+                reached = _at(reached, key)
+        if reached is None and kind == "parameters":
+            raise BadSpec(f"{what}: the parameter {'.'.join(rest)} is not set")
+        if reached is None or isinstance(reached, Mapping):
+            raise BadSpec(f"{what}: {found[0]} stands for nothing that the job has")
+        return _as_text(reached)
 
-    filled = _PARAMETER.sub(value, text)
-    if left := _OTHER.search(filled):
-        raise BadSpec(f"{what}: {left[0]} cannot be converted")
-    return filled
+    return _REFERENCE.sub(value, text)
+
+
+def _as_text(value: Any) -> str:
+    """As JavaScript writes it."""
+    if isinstance(value, list):
+        return ",".join(_as_text(one) for one in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
