@@ -225,7 +225,7 @@ def test_without_site_and_cluster_only_the_file_is_judged() -> None:
 @pytest.mark.parametrize(
     ("text", "mended"),
     [
-        ("99 mb, 4 vcores", "memory-mb=99, vcores=4, yarn.io/gpu=2147483647"),
+        ("9999999 mb, 900 vcores", "memory-mb=9999999, vcores=900, yarn.io/gpu=2147483647"),
         ("50% memory, 25% cpu", "memory-mb=50%, vcores=25%, yarn.io/gpu=100%"),
     ],
 )

@@ -7,17 +7,17 @@ from functools import reduce
 
 from yarnam.core.model.resources import Resources
 from yarnam.core.queues.allocations import Element, QueueConfig
-from yarnam.core.queues.amounts import UNLIMITED, BadAmount, parse_amounts
+from yarnam.core.queues.amounts import UNLIMITED
 from yarnam.core.queues.fair_share import Shares, am_limit, bounds_of, steady_shares
 from yarnam.core.queues.lint.lint_values import (
     AM,
     Finding,
     LintInput,
-    amounts_text,
     error,
     warning,
     xml,
 )
+from yarnam.core.queues.lint.mended_amounts import LEAST, is_closed, is_old, mended_amounts
 
 _LIMITS = ("maxResources", "maxContainerAllocation", "queueMaxResourcesDefault")
 FEW_JOBS = 4
@@ -36,91 +36,73 @@ def _limits(given: LintInput) -> Iterator[tuple[str, Element]]:
         yield "every queue", default
 
 
-def _is_old(text: str) -> bool:
-    """``1024 mb, 4 vcores`` or ``50% memory, 50% cpu``; a single percentage is of everything."""
-    return "=" not in text and "," in text
-
-
 def maximum_without_gpus(given: LintInput) -> Iterator[Finding]:
     """The older notations cannot say GPUs."""
+    mended = mended_amounts(given)
     for name, found in _limits(given):
-        if _is_old(found.text):
+        if is_old(found.text) and not is_closed(found):
             yield error(
                 found,
                 f"<{found.tag}> of {name} names memory and cores only",
                 "in this notation every other resource is 0: the queue gets no GPU",
-                xml(found.tag, _with_gpus(found.text)),
+                mended.of(found),
             )
-
-
-def _with_gpus(text: str) -> str:
-    """The same limits by names, and no limit on GPUs."""
-    try:
-        limit = parse_amounts(text, missing=None)
-    except BadAmount:
-        return "memory-mb=100%, vcores=100%, yarn.io/gpu=100%"
-    if isinstance(limit.memory_mib, float) and isinstance(limit.vcores, float):
-        memory, vcores = 100 * limit.memory_mib, 100 * limit.vcores
-        return f"memory-mb={memory:g}%, vcores={vcores:g}%, yarn.io/gpu=100%"
-    return f"memory-mb={limit.memory_mib}, vcores={limit.vcores}, yarn.io/gpu=2147483647"
 
 
 def maximum_without_vcores(given: LintInput) -> Iterator[Finding]:
     """Seen on a real ResourceManager (3.4.1)."""
+    mended = mended_amounts(given)
     for name, found in _limits(given):
         text = found.text
-        if "=" in text and "%" not in text and "vcores" not in text:
+        if "=" in text and "%" not in text and "vcores" not in text and not is_closed(found):
             yield error(
                 found,
                 f"<{found.tag}> of {name} leaves out vcores",
                 "YARN reads 0 cores there, not no limit: the queue runs nothing",
-                xml(found.tag, f"{text.strip()}, vcores=2147483647"),
+                mended.of(found),
             )
 
 
 def minimum_without_gpus(given: LintInput) -> Iterator[Finding]:
     """A minimum that guarantees memory and no GPU."""
+    mended = mended_amounts(given)
     for queue in given.queues():
         found = queue.element.child("minResources")
-        if found is None:
+        if found is None or is_closed(queue.element.child("maxResources")):
             continue
         if "%" in found.text:
             yield error(
                 found,
                 f"the minimum of {queue.name} is in percent",
                 "YARN takes percentages for maximums only: there is no minimum at all",
-                _of_cluster(found.text, given),
+                mended.of(found),
             )
+        elif queue.minimum == Resources():
+            continue  # Nothing is guaranteed, or YARN refuses the text.
         elif not queue.minimum.gpus:
             yield warning(
                 found,
                 f"the minimum of {queue.name} has no GPUs",
                 "what is not named is 0: memory alone starts no gang",
-                xml("minResources", f"{amounts_text(queue.minimum)[:-1]}8"),
+                mended.of(found),
             )
-
-
-def _of_cluster(text: str, given: LintInput) -> str:
-    """The minimum that the percentages mean; empty where the cluster is not known."""
-    try:
-        limit = parse_amounts(text, missing=0)
-    except BadAmount:
-        return ""
-    return xml("minResources", amounts_text(limit.of(given.cluster))) if given.nodes else ""
 
 
 def minimum_above_maximum(given: LintInput) -> Iterator[Finding]:
     """FSQueue.getMaxShare raises the maximum."""
     whole = given.cluster if given.nodes else Resources(UNLIMITED, UNLIMITED, UNLIMITED)
+    mended = mended_amounts(given)
     for queue in given.queues():
         most = queue.maximum.of(whole)
         found = queue.element.child("minResources")
+        limit = queue.element.child("maxResources")
         if found is not None and not queue.minimum.fits_in(most):
             yield error(
                 found,
                 f"the minimum of {queue.name} is above its maximum",
                 "YARN raises the maximum to the minimum, and the limit does not hold",
-                xml("maxResources", amounts_text(queue.minimum)),
+                # A queue that is shut has no minimum.
+                mended.of(found if limit is None or is_closed(limit) else limit),
             )
 
 
@@ -158,29 +140,32 @@ def _bounded(bound: Resources) -> str:
 
 
 def maximum_below_one_task(given: LintInput) -> Iterator[Finding]:
-    """The smallest gang: an ApplicationMaster and one task with one GPU."""
-    least = AM.plus(Resources(1, 1, 1))
+    """A maximum of nothing shuts a queue on purpose."""
     whole = given.cluster if given.nodes else Resources(UNLIMITED, UNLIMITED, UNLIMITED)
+    mended = mended_amounts(given)
     for queue in given.queues():
         found = queue.element.child("maxResources")
-        if found is not None and not least.fits_in(bounds_of(queue, whole)[1]):
-            if _is_old(found.text) or "vcores" not in found.text:
+        if found is not None and is_closed(found):
+            yield warning(found, f"{queue.name} is closed by its maximum", "no job ever starts")
+        elif found is not None and not LEAST.fits_in(bounds_of(queue, whole)[1]):
+            if is_old(found.text) or "vcores" not in found.text:
                 continue  # another rule's
             yield error(
                 found,
                 f"the maximum of {queue.name} holds no gang at all",
-                f"the smallest is an ApplicationMaster and one task with one GPU: {least}",
-                xml("maxResources", amounts_text(least)),
+                f"the smallest is an ApplicationMaster and one task with one GPU: {LEAST}",
+                mended.of(found),
             )
 
 
 def container_below_node(given: LintInput) -> Iterator[Finding]:
     """Packing wants containers as large as a node's GPUs."""
     largest = max((node.total.gpus for node in given.nodes), default=1)
+    mended = mended_amounts(given)
     for queue in given.queues():
         found = queue.element.child("maxContainerAllocation")
         most = queue.max_container.gpus
-        if found is None or not isinstance(most, int) or most >= largest or _is_old(found.text):
+        if found is None or not isinstance(most, int) or most >= largest or is_old(found.text):
             continue
         yield warning(
             found,
@@ -188,10 +173,7 @@ def container_below_node(given: LintInput) -> Iterator[Finding]:
             f"a node has {largest}: no task can have a whole one"
             if given.nodes
             else "no task can have a GPU",
-            xml(
-                "maxContainerAllocation",
-                f"{found.text.partition('yarn.io')[0]}yarn.io/gpu={largest}",
-            ),
+            mended.of(found),
         )
 
 

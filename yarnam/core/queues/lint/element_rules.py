@@ -11,6 +11,7 @@ from yarnam.core.queues.allocation_reading import DEFAULT_POLICY_TAGS, POLICY_TA
 from yarnam.core.queues.allocations import Element
 from yarnam.core.queues.amounts import BadAmount, parse_amounts
 from yarnam.core.queues.lint.lint_values import Finding, LintInput, error, warning, xml
+from yarnam.core.queues.lint.mended_amounts import mended_amounts
 
 _AMOUNTS = ("minResources", "maxResources", "maxChildResources", "maxContainerAllocation")
 _ACLS = ("aclSubmitApps", "aclAdministerApps", "aclAdministerReservations", "aclListReservations",
@@ -86,6 +87,7 @@ def queue_twice(given: LintInput) -> Iterator[Finding]:
 def amount_read_otherwise(given: LintInput) -> Iterator[Finding]:
     """Amounts with fractions or of unknown resources."""
     types = given.setting("yarn.resource-types")
+    mended = mended_amounts(given)
     for queue in given.queues():
         for tag in _AMOUNTS:
             found = queue.element.child(tag)
@@ -97,7 +99,7 @@ def amount_read_otherwise(given: LintInput) -> Iterator[Finding]:
                     found,
                     f"<{tag}> of {queue.name} has the fraction {cut[0]!r}",
                     "YARN cuts it off",
-                    xml(tag, re.sub(r"(\d+)\.\d+", r"\1", found.text.strip())),
+                    mended.of(found) or xml(tag, re.sub(r"(\d+)\.\d+", r"\1", found.text.strip())),
                 )
             for name in _unknown(found.text):
                 if name not in types.split(","):

@@ -76,7 +76,7 @@ def timeouts_that_thrash(given: LintInput) -> Iterator[Finding]:
                     found,
                     f"<{tag}> is {text} s, {int(text) // DAY_S} days",
                     "YARN reads seconds, not milliseconds",
-                    xml(tag, max(THRASH_S, int(text) // 1000)),
+                    xml(tag, min(DAY_S, max(THRASH_S, int(text) // 1000))),
                 )
 
 
