@@ -76,6 +76,9 @@ def read_allocations(document: Element) -> tuple[Allocations, tuple[Refusal, ...
     if document.tag != "allocations":
         reader.refuse(document, f"the outermost element is <{document.tag}>, not <allocations>")
     defaults = _defaults(reader, document)
+    for user in document.children:
+        if user.tag == "user":
+            reader.value(user, ("maxRunningApps",), _integer, None)
     elements = [child for child in document.children if child.tag in QUEUE_TAGS]
     named_root = [one for one in elements if one.attributes.get("name", "").lower() == "root"]
     if named_root and len(elements) > 1:

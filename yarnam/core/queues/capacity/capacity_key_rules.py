@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 
 from yarnam.core.queues.capacity.capacity_file import CAPACITY, Setting, read_share
 from yarnam.core.queues.capacity.capacity_values import REFUSED, CapacityInput, error, warning
 from yarnam.core.queues.lint.lint_values import Finding, site_xml
+from yarnam.core.queues.lint.meant_names import meant_name, value_of_kind
 
 _NUMBERS = ("user-limit-factor", "minimum-user-limit-percent", "maximum-am-resource-percent")
 _COUNTS = (
@@ -51,6 +51,11 @@ _FAMILIES = (
     "user.", "multi-node-sorting.policy.", "auto-queue-creation-v2.", "ordering-policy.",
     "queue-management.", "underutilized-preemption.",
 )  # fmt: skip
+_RENAMED = {
+    "acl_submit_jobs": "acl_submit_applications", "acl_administer_jobs": "acl_administer_queue",
+    "maximum-system-applications": "maximum-applications",
+}  # fmt: skip
+"""Settings of older versions and distributions."""
 _STATES = ("RUNNING", "STOPPED", "DRAINING")
 _LEAF_POLICIES = ("fifo", "fair", "fifo-with-partitions", "fifo-for-pending-apps")
 _PARENT_POLICIES = ("utilization", "priority-utilization")
@@ -79,14 +84,22 @@ def unknown_setting(given: CapacityInput) -> Iterator[Finding]:
 
 
 def _unknown(setting: Setting, key: str, known: frozenset[str]) -> Finding:
-    alike = difflib.get_close_matches(key, sorted(known), n=1)
-    name = setting.name[: -len(key)] + alike[0] if alike else ""
+    meant = meant_name(key, known, _RENAMED)
+    name = setting.name[: -len(key)] + meant
     return error(
         setting.line,
         f"{setting.name} is not known to YARN",
         "YARN ignores it, so the setting has no effect",
-        site_xml(name, setting.value) if alike else "",
+        site_xml(name, value_of_kind(setting.value, _kind(meant))) if meant else "",
     )
+
+
+def _kind(key: str) -> Callable[[str], object] | None:
+    if key in ("capacity", "maximum-capacity"):
+        return read_share
+    if key in _NUMBERS:
+        return float
+    return int if key in _COUNTS else None
 
 
 def undeclared_queue(given: CapacityInput) -> Iterator[Finding]:

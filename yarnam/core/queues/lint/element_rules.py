@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from yarnam.core.queues.allocation_reading import DEFAULT_POLICY_TAGS, POLICY_TAGS, QUEUE_TAGS
 from yarnam.core.queues.allocations import Element
 from yarnam.core.queues.amounts import BadAmount, parse_amounts
 from yarnam.core.queues.lint.lint_values import Finding, LintInput, error, warning, xml
+from yarnam.core.queues.lint.meant_names import meant_name, value_of_kind
 from yarnam.core.queues.lint.mended_amounts import mended_amounts
 
 _AMOUNTS = ("minResources", "maxResources", "maxChildResources", "maxContainerAllocation")
@@ -29,6 +29,29 @@ _FILE_FIELDS = frozenset(
      "reservation-agent", "reservation-policy", "queuePlacementPolicy", "user")
 )  # fmt: skip
 _CONTAINERS = frozenset((*QUEUE_TAGS, "queuePlacementPolicy", "user", "reservation"))
+_USER_FIELDS = frozenset(("maxRunningApps",))
+_RENAMED = {
+    "maxRunningJobs": "maxRunningApps", "userMaxJobsDefault": "userMaxAppsDefault",
+    "poolMaxJobsDefault": "queueMaxAppsDefault",
+    "defaultPoolSchedulingMode": "defaultQueueSchedulingPolicy",
+    "minShare": "minResources", "maxShare": "maxResources",
+}  # fmt: skip
+"""Elements of the Fair Scheduler of Hadoop 1, and words of the ResourceManager's pages. Those of its slots (``minMaps``, ``maxReduces``) have
+no meaning any more."""
+_KINDS: dict[str, Callable[[str], object]] = {
+    **dict.fromkeys(_AMOUNTS, lambda text: parse_amounts(text, missing=0)),
+    "queueMaxResourcesDefault": lambda text: parse_amounts(text, missing=0),
+    **dict.fromkeys(
+        ("maxRunningApps", "userMaxAppsDefault", "queueMaxAppsDefault",
+         "minSharePreemptionTimeout", "fairSharePreemptionTimeout",
+         "defaultMinSharePreemptionTimeout", "defaultFairSharePreemptionTimeout"), int
+    ),
+    **dict.fromkeys(
+        ("weight", "maxAMShare", "queueMaxAMShareDefault", "fairSharePreemptionThreshold",
+         "defaultFairSharePreemptionThreshold"), float
+    ),
+}  # fmt: skip
+"""What reads the text of an element, where not every text will do."""
 _SINCE = {"maxContainerAllocation": (3, 3)}
 """Elements by the first version that knows them (YARN-9808)."""
 
@@ -36,17 +59,20 @@ _SINCE = {"maxContainerAllocation": (3, 3)}
 def unknown_element(given: LintInput) -> Iterator[Finding]:
     """They are ignored in silence, or with a line in the ResourceManager's log."""
     for parent, element in _elements(given):
-        known = _FILE_FIELDS if parent is given.allocations.document else _QUEUE_FIELDS
+        known = _QUEUE_FIELDS
+        if parent is given.allocations.document:
+            known = _FILE_FIELDS
+        elif parent.tag == "user":
+            known = _USER_FIELDS
         if element.tag in known:
             continue
-        by_case = {one.lower(): one for one in sorted(known)}
-        alike = difflib.get_close_matches(element.tag.lower(), by_case, n=1)
+        meant = meant_name(element.tag, known, _RENAMED)
         elsewhere = element.tag in (_QUEUE_FIELDS | _FILE_FIELDS)
         yield error(
             element,
             f"<{element.tag}> is not known {'here' if elsewhere else 'to YARN'}",
             "YARN ignores it, so the setting has no effect",
-            xml(by_case[alike[0]], element.text.strip()) if alike else "",
+            xml(meant, value_of_kind(element.text, _KINDS.get(meant))) if meant else "",
         )
 
 
@@ -63,7 +89,7 @@ def empty_element(given: LintInput) -> Iterator[Finding]:
 
 def element_twice(given: LintInput) -> Iterator[Finding]:
     """The last one counts."""
-    for parent in (given.allocations.document, *(queue.element for queue in given.queues())):
+    for parent in _parents(given):
         counts = Counter(child.tag for child in parent.children if child.tag not in _CONTAINERS)
         for tag, count in counts.items():
             last = parent.child(tag)
@@ -186,10 +212,17 @@ def newer_than_hadoop(given: LintInput) -> Iterator[Finding]:
 
 
 def _elements(given: LintInput) -> Iterator[tuple[Element, Element]]:
-    """The fields of the file and of its queues, each with its parent."""
-    for parent in (given.allocations.document, *(queue.element for queue in given.queues())):
+    """The fields of the file, of its queues and of its users, each with its parent."""
+    for parent in _parents(given):
         for child in parent.children:
             yield parent, child
+
+
+def _parents(given: LintInput) -> Iterator[Element]:
+    document = given.allocations.document
+    yield document
+    yield from (queue.element for queue in given.queues())
+    yield from (one for one in document.children if one.tag == "user")
 
 
 RULES = (
