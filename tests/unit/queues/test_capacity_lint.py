@@ -88,6 +88,12 @@ FAULTS: list[tuple[str, Changes]] = [
     ("label-capacities-not-100", {f"root.{LABELS}.gpu.capacity": "100",
                                   f"root.vision.{LABELS}": "gpu",
                                   f"root.vision.{LABELS}.gpu.capacity": "50"}),
+    ("amount-left-out", {"root.speech.queues": None, "root.vision.capacity": AMOUNTS,
+                         "root.speech.capacity": AMOUNTS.replace("memory", "memroy")}),
+    ("mapping-of-another-form", {"queue-mappings": "x:y"}),
+    ("mapping-to-no-queue", {"queue-mappings": "u:ada:video"}),
+    ("acl-without-effect", {"root.vision.acl_submit_applications": "ada"}),
+    ("label-capacity-out-of-range", {f"root.{LABELS}.gpu.capacity": "-1"}),
     ("am-percent-too-small", {"maximum-am-resource-percent": "0"}),
     ("am-percent-too-small", {"maximum-am-resource-percent": "50"}),
     ("am-percent-too-small", {"root.vision.maximum-am-resource-percent": "0.0001"}),
@@ -154,7 +160,7 @@ def test_the_good_file_on_the_good_site_has_no_finding() -> None:
 
 def test_each_rule_has_a_fault() -> None:
     tried = {rule for rule, _ in (*FAULTS, *SITE_FAULTS)}
-    others = {"no-queues", "setting-twice", "labels-not-in-site"}
+    others = {"no-queues", "setting-twice", "labels-not-in-site", "newer-than-hadoop"}
     assert tried | others == set(CAPACITY_RULES)
 
 

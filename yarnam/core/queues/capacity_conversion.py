@@ -42,7 +42,7 @@ class Conversion:
 def convert(given: Allocations, cluster: Resources) -> Conversion:
     """``cluster``: what all nodes have together, with GPUs."""
     shares = steady_shares(given.root, cluster)
-    settings = {f"{CAPACITY}.resource-calculator": DOMINANT}
+    settings = {f"{CAPACITY}.resource-calculator": DOMINANT, **_acls(given.root)}
     queues: list[ConvertedQueue] = []
     most = {"root": cluster.gpus}
     guaranteed = {"root": float(cluster.gpus)}
@@ -87,13 +87,7 @@ def _settings(queue: QueueConfig, percent: float, limit: float) -> Mapping[str, 
         found[f"{own}.disable_preemption"] = "true"
     if queue.max_apps is not None:
         found[f"{own}.max-parallel-apps"] = str(max(0, queue.max_apps))
-    for tag, key in (
-        ("aclSubmitApps", "acl_submit_applications"),
-        ("aclAdministerApps", "acl_administer_queue"),
-    ):
-        acl = queue.element.child(tag)
-        if acl is not None:
-            found[f"{own}.{key}"] = acl.text
+    found |= _acls(queue)
     if queue.is_parent:
         return found
     # The Fair Scheduler has no limit of a user: one may use all that the queue may.
@@ -107,6 +101,19 @@ def _settings(queue: QueueConfig, percent: float, limit: float) -> Mapping[str, 
     if all(isinstance(amount, int) for amount in amounts):
         memory, vcores, gpus = amounts
         found[f"{own}.maximum-allocation"] = f"memory-mb={memory},vcores={vcores},{GPU}={gpus}"
+    return found
+
+
+def _acls(queue: QueueConfig) -> Mapping[str, str]:
+    """Root's too: its default lets everybody in below it as well."""
+    found: dict[str, str] = {}
+    for tag, key in (
+        ("aclSubmitApps", "acl_submit_applications"),
+        ("aclAdministerApps", "acl_administer_queue"),
+    ):
+        acl = queue.element.child(tag)
+        if acl is not None:
+            found[f"{CAPACITY}.{queue.name}.{key}"] = acl.text
     return found
 
 

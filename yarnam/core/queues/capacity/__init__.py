@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from yarnam.core.queues.capacity import (
+    capacity_access_rules,
     capacity_key_rules,
     capacity_limit_rules,
+    capacity_reading_rules,
     capacity_site_rules,
     capacity_tree_rules,
 )
@@ -22,6 +24,8 @@ CAPACITY_RULES: dict[str, CapacityRule] = {
     rule.__name__.replace("_", "-"): rule
     for module in (
         capacity_key_rules,
+        capacity_reading_rules,
+        capacity_access_rules,
         capacity_tree_rules,
         capacity_limit_rules,
         capacity_site_rules,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from yarnam.core.queues.amounts import GPU
 from yarnam.core.queues.capacity.capacity_file import CAPACITY, CapacityQueue, Kind, Share
+from yarnam.core.queues.capacity.capacity_reading_rules import mended_amounts
 from yarnam.core.queues.capacity.capacity_values import REFUSED, CapacityInput, error, warning
 from yarnam.core.queues.lint.lint_values import Finding, site_xml
 
@@ -56,9 +57,8 @@ def capacity_out_of_range(given: CapacityInput) -> Iterator[Finding]:
 
 def capacities_not_100(given: CapacityInput) -> Iterator[Finding]:
     """AbstractParentQueue.setChildQueues: a capacity that is not set is 0."""
-    legacy = given.scheduler("legacy-queue-mode.enabled", "true") != "false"
     for queue in given.queues():
-        if queue.is_leaf or not legacy:
+        if queue.is_leaf or not given.is_legacy:
             continue
         shares = {one.path: one.share() or Share(Kind.PERCENT) for one in queue.children}
         if all(share.kind is Kind.PERCENT for share in shares.values()):
@@ -128,11 +128,14 @@ def amounts_without_gpus(given: CapacityInput) -> Iterator[Finding]:
             if share is None or share.kind is not Kind.ABSOLUTE or GPU in share.amounts:
                 continue
             text = queue.settings[key].value.strip()
+            text = mended_amounts(given, text) or text
+            if GPU not in text:
+                text = f"{text[:-1]},{GPU}={given.largest_node or 8}]"
             yield error(
                 queue.where(key),
                 f"the {key} of {queue.path} has no GPUs",
                 "what is not named is 0: memory and cores alone start no gang",
-                site_xml(queue.full_name(key), f"{text[:-1]},{GPU}={given.largest_node or 8}]"),
+                site_xml(queue.full_name(key), text),
             )
 
 

@@ -18,6 +18,9 @@ from yarnam.core.queues.lint.lint_values import Finding, Severity, SiteFacts
 
 REFUSED = "YARN refuses the file: it keeps the queues that it has, and does not start with it"
 
+OF_THE_WHOLE_SINCE_3_4 = ("user-limit-factor", "minimum-user-limit-percent")
+"""Settings that hold for all queues since Hadoop 3.4 (YARN-10928), and before for one each."""
+
 
 @dataclass(frozen=True)
 class CapacityInput(SiteFacts):
@@ -40,12 +43,19 @@ class CapacityInput(SiteFacts):
         """A setting of the scheduler as a whole, from the file, else from the site's others."""
         return self.config.value(key) or self.setting(f"{CAPACITY}.{key}", default)
 
+    @property
+    def is_legacy(self) -> bool:
+        """Whether capacities are read as before Hadoop 3.4, which is its default."""
+        return self.scheduler("legacy-queue-mode.enabled", "true") != "false"
+
     def number_of(self, queue: CapacityQueue, key: str, default: float) -> float:
-        """A queue's setting, or the scheduler's of the same name; ``default`` also where it is no
-        number."""
+        """A queue's setting, or the scheduler's of the same name where this version reads it;
+        ``default`` also where it is no number."""
         found = queue.settings.get(key)
+        is_read = self.hadoop >= (3, 4) or key not in OF_THE_WHOLE_SINCE_3_4
+        whole = self.scheduler(key, "x") if is_read else "x"
         try:
-            return float(found.value if found and found.value else self.scheduler(key, "x"))
+            return float(found.value if found and found.value else whole)
         except ValueError:
             return default
 

@@ -36,8 +36,8 @@ _RENAMED = {
     "defaultPoolSchedulingMode": "defaultQueueSchedulingPolicy",
     "minShare": "minResources", "maxShare": "maxResources",
 }  # fmt: skip
-"""Elements of the Fair Scheduler of Hadoop 1, and words of the ResourceManager's pages. Those of its slots (``minMaps``, ``maxReduces``) have
-no meaning any more."""
+"""Elements of the Fair Scheduler of Hadoop 1, and words of the ResourceManager's pages. Those of
+slots (``minMaps``, ``maxReduces``) have no meaning any more."""
 _KINDS: dict[str, Callable[[str], object]] = {
     **dict.fromkeys(_AMOUNTS, lambda text: parse_amounts(text, missing=0)),
     "queueMaxResourcesDefault": lambda text: parse_amounts(text, missing=0),
