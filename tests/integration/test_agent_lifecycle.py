@@ -42,10 +42,10 @@ async def started(here: World, container: Container) -> None:
     await here.am.until(container.ask, pb.STARTED)
 
 
-async def until_family(container: Container) -> None:
+async def until_family(container: Container, count: int = 4) -> None:
     """All five processes of FAMILY run; the last one carries no mark."""
     end = time.monotonic() + 5
-    while len(container.user_processes()) < 4:
+    while len(container.user_processes()) < count:
         assert time.monotonic() < end, container.user_processes()
         await asyncio.sleep(0.02)
 
@@ -272,6 +272,7 @@ async def test_late_and_doubled_directives_are_harmless(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
         container = here.container(job)
         await started(here, container)
+        await until_family(container, 2)
         await here.am.launch(job, [container.ask])
         await here.am.mailbox.until_followed(container.ask)
         await here.am.mailbox.order(container.ask, stop=pb.Stop(attempt=0, grace_s=0, reason="old"))

@@ -205,6 +205,8 @@ def judged(changes: Changes, hadoop: tuple[int, int]) -> list[Finding]:
         ({"root.speech.auto-queue-creation-v2.enabled": "true"}, (3, 4)),
         ({"root.vision.capacity": "3w", "root.speech.capacity": "1w"}, (3, 4)),
         ({"multi-node-placement-enabled": "true"}, (3, 2)),
+        ({"max-parallel-apps": "50"}, (3, 3)),
+        ({"root.vision.max-parallel-apps": "50"}, (3, 3)),
         (amounts(AMOUNTS), (3, 1)),
     ],
 )

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,7 +199,7 @@ def test_a_written_step_is_newer_than_the_report_or_nothing(tmp_path: Path) -> N
     ):
         path.write_bytes(content)
         found = with_newest_step(sample, tmp_path / "stop", 0)
-        assert found == (replace(sample, at_s=6.0, step=9) if step else None)
+        assert found == (sample._replace(at_s=6.0, step=9) if step else None)
     path.write_bytes(struct.pack("<qd", 9, 6.0))
     assert with_newest_step(None, tmp_path / "stop", 0) == Sample(6.0, 9, None, ())
 

@@ -41,13 +41,16 @@ _SINCE = {
     "mapping-rule-json-file": (3, 4),
     "legacy-queue-mode.enabled": (3, 4),
     "multi-node-placement-enabled": (3, 2),
+    "max-parallel-apps": (3, 3),
 }
-"""Settings of the scheduler as a whole, by the first version that reads them."""
+"""Settings of the scheduler as a whole, by the first version that reads them: the constants of
+CapacitySchedulerConfiguration in 3.1.4, 3.2.4, 3.3.6 and 3.4.1."""
 _QUEUE_SINCE = {
     "auto-queue-creation-v2.": (3, 4),
     "auto-create-child-queue.": (3, 1),
     "leaf-queue-template.": (3, 1),
     "multi-node-sorting.": (3, 2),
+    "max-parallel-apps": (3, 3),
 }
 """Beginnings of settings of queues."""
 _KIND_SINCE = {Kind.WEIGHT: (3, 4), Kind.ABSOLUTE: (3, 1)}
