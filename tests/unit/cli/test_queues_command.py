@@ -133,7 +133,7 @@ def test_lint_names_line_reason_and_what_to_write(
     out = lines_of(capsys)
     assert f"{path}:3: error: <wieght> is not known to YARN [unknown-element]" in out
     assert "    instead: <weight>2</weight>" in out
-    assert out[-1] == "2 errors, 2 warnings"
+    assert out[-1] == "1 error, 2 warnings, 1 note"
 
 
 def test_lint_of_a_good_file_with_the_site_and_the_cluster(
@@ -148,6 +148,63 @@ def test_lint_of_a_good_file_with_the_site_and_the_cluster(
     assert lint(world, path, *options) == 78
     rules = {row["rule"] for row in json.loads(capsys.readouterr().out)}
     assert {"other-scheduler", "minimums-above-capacity"} <= rules
+
+
+AN_OLD_FILE = """<allocations>
+<queue name="prod">
+<minResources>10000 mb,10 vcores</minResources><maxResources>90000 mb,90 vcores</maxResources>
+</queue>
+</allocations>
+"""
+AMBARI = """<configuration>
+<property><name>yarn.scheduler.capacity.root.queues</name><value>default</value></property>
+<property><name>yarn.scheduler.capacity.root.capacity</name><value>100</value></property>
+<property><name>yarn.scheduler.capacity.root.default.capacity</name><value>100</value></property>
+<property><name>yarn.scheduler.capacity.root.default.acl_administer_jobs</name><value>%s</value></property>
+<property><name>yarn.scheduler.capacity.root.default.maximum-allocation</name><value>%s</value></property>
+</configuration>
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [AN_OLD_FILE, AMBARI % ("*", "memory-mb=8192,vcores=4")], ids=["fair", "capacity"]
+)
+def test_lint_of_a_site_without_gpus_notes_what_gpus_would_suffer(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    path, conf = tmp_path / "queues.xml", tmp_path / "with-gpus"
+    path.write_text(text)
+    assert lint(world, path, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    notes = {row["rule"] for row in found if row["severity"] == "note"}
+    assert notes & {"parent-policy-not-drf", "memory-alone-counts"}
+    assert not [row for row in found if "yarn.io/gpu" in row["mended"]]
+    # A site with the resource type, and a file that names it, are judged as before.
+    conf.mkdir()
+    for name in ("core-site.xml", "yarn-site.xml"):
+        (conf / name).write_text("<configuration/>")
+    (conf / "resource-types.xml").write_text(
+        "<configuration><property><name>yarn.resource-types</name><value>yarn.io/gpu</value>"
+        "</property></configuration>"
+    )
+    assert lint(world, path, "--site", str(conf)) == 78
+    path.write_text(text + "<!-- yarn.io/gpu -->")
+    assert lint(world, path) == 0
+    path.write_text(
+        text.replace("90 vcores<", "90 vcores, yarn.io/gpu=8<").replace("=4<", "=4,yarn.io/gpu=8<")
+    )
+    assert lint(world, path) == 78
+
+
+def test_lint_of_a_name_that_hadoop_gave_up(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An ignored list of users leaves the queue open, so that one stays an error."""
+    path = tmp_path / "capacity-scheduler.xml"
+    for value, code in (("*", 0), ("ada,bob", 78)):
+        path.write_text(AMBARI % (value, "memory-mb=8192,vcores=4"))
+        assert lint(world, path) == code
+        assert "acl_administer_jobs is not known to YARN" in "\n".join(lines_of(capsys))
 
 
 def test_lint_of_what_is_no_xml_has_a_position(

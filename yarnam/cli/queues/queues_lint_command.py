@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 with on_first_use():
     from yarnam.client.queues import lint_file
 
-_COLOURS = {"error": "red", "warning": "yellow"}
+_COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 _VERSIONS = ("3.1", "3.2", "3.3", "3.4")
 
 
@@ -47,7 +48,8 @@ def command(file: str, site: str, cluster: str, hadoop: str, as_json: bool) -> i
 
     Prints each finding with its line, why it hurts, and XML to write instead. An error means that
     YARN refuses the file, reads it otherwise than written, or can start no gang. Needs no cluster.
-    Exits 78 if there is an error, 0 if there are warnings only.
+    Where neither the file nor the site knows GPUs, findings about them are notes. Exits 78 if there
+    is an error, else 0.
     """
     major, _, minor = hadoop.partition(".")
     found = lint_file.lint_file(file, site=site, cluster=cluster, hadoop=(int(major), int(minor)))
@@ -68,10 +70,10 @@ def print_findings(file: str, found: Sequence[Finding]) -> None:
         print_line(f"    {finding.why}")
         if finding.mended:
             print_line(f"    instead: {finding.mended}")
-    errors = sum(finding.severity.value == "error" for finding in found)
-    warnings = len(found) - errors
+    counts = Counter(finding.severity.value for finding in found)
     if found:
-        print_line(f"{_count(errors, 'error')}, {_count(warnings, 'warning')}")
+        shown = ("error", "warning", "note") if counts["note"] else ("error", "warning")
+        print_line(", ".join(_count(counts[name], name) for name in shown))
     else:
         print_line(f"{file}: ok")
 

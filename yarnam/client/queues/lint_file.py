@@ -11,9 +11,12 @@ from yarnam.adapters.yarn.allocation_xml import read_xml
 from yarnam.client.planning.snapshot_file import read_snapshot
 from yarnam.client.site import check_conf_dir
 from yarnam.core.queues.allocation_reading import read_allocations
+from yarnam.core.queues.allocations import Element
+from yarnam.core.queues.amounts import GPU
 from yarnam.core.queues.capacity import CapacityInput, lint_capacity
 from yarnam.core.queues.capacity.capacity_file import read_settings_of
 from yarnam.core.queues.lint import Finding, LintInput, Severity, lint
+from yarnam.core.queues.lint.lint_values import without_gpus
 from yarnam.errors import ExitCode
 
 SITE_FILES = ("core-site.xml", "yarn-site.xml", "resource-types.xml")
@@ -33,11 +36,21 @@ def lint_file(
         settings = read_settings(site, *SITE_FILES)
     nodes = read_snapshot(cluster).nodes if cluster else ()
     document = read_xml(path)
+    names_gpus = _names_gpus(document)
     if document.tag == "configuration":
         config = read_settings_of(document)
-        return lint_capacity(CapacityInput(config, settings, nodes, hadoop))
-    allocations, refusals = read_allocations(document)
-    return lint(LintInput(allocations, settings, nodes, hadoop), refusals)
+        found = lint_capacity(CapacityInput(config, settings, nodes, hadoop))
+    else:
+        allocations, refusals = read_allocations(document)
+        found = lint(LintInput(allocations, settings, nodes, hadoop), refusals)
+    has_type = settings is not None and GPU in settings.get("yarn.resource-types", "")
+    if names_gpus or has_type or any(node.total.gpus for node in nodes):
+        return found
+    return without_gpus(found)
+
+
+def _names_gpus(element: Element) -> bool:
+    return GPU in element.text or any(_names_gpus(child) for child in element.children)
 
 
 def exit_code(findings: Sequence[Finding]) -> ExitCode:

@@ -8,7 +8,7 @@ from yarnam.core.queues.amounts import GPU
 from yarnam.core.queues.capacity.capacity_file import CAPACITY, CapacityQueue, Kind
 from yarnam.core.queues.capacity.capacity_values import REFUSED, CapacityInput, error, warning
 from yarnam.core.queues.lint.amount_rules import FEW_JOBS
-from yarnam.core.queues.lint.lint_values import AM, Finding, site_xml
+from yarnam.core.queues.lint.lint_values import AM, Finding, about_gpus, site_xml
 
 _AM = "maximum-am-resource-percent"
 _FACTOR = "user-limit-factor"
@@ -142,13 +142,15 @@ def container_without_gpus(given: CapacityInput) -> Iterator[Finding]:
         if most < max(1, node):
             others = ",".join(f"{name}={value}" for name, value in amounts.items() if name != GPU)
             found = error if not most else warning
-            yield found(
-                setting.line,
-                f"containers of {queue.path} have at most {most} GPUs",
-                f"a node has {node}: no task can have a whole one"
-                if most
-                else "what is not named is 0: no task can have a GPU",
-                site_xml(setting.name, f"{others},{GPU}={node or 8}"),
+            yield about_gpus(
+                found(
+                    setting.line,
+                    f"containers of {queue.path} have at most {most} GPUs",
+                    f"a node has {node}: no task can have a whole one"
+                    if most
+                    else "what is not named is 0: no task can have a GPU",
+                    site_xml(setting.name, f"{others},{GPU}={node or 8}"),
+                )
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from yarnam.core.queues.capacity.capacity_file import CAPACITY, DOMINANT
 from yarnam.core.queues.capacity.capacity_values import CapacityInput, error, warning
-from yarnam.core.queues.lint.lint_values import Finding, site_xml
+from yarnam.core.queues.lint.lint_values import Finding, about_gpus, site_xml
 from yarnam.core.queues.lint.preemption_rules import CHECKPOINT_MS
 from yarnam.core.queues.lint.site_rules import gpu_allocation_below_node, gpu_type_missing
 
@@ -30,13 +30,15 @@ def memory_alone_counts(given: CapacityInput) -> Iterator[Finding]:
     name = f"{CAPACITY}.resource-calculator"
     calculator = given.scheduler("resource-calculator")
     if "dominant" not in calculator.lower():
-        yield error(
-            _line_number(given, name),
-            "the resource calculator is "
-            + (calculator.rpartition(".")[2] or "not set: the DefaultResourceCalculator"),
-            "it counts memory alone, so no queue has a limit of GPUs; where the site has the GPU "
-            "resource type, the ResourceManager does not start with it",
-            site_xml(name, DOMINANT),
+        yield about_gpus(
+            error(
+                _line_number(given, name),
+                "the resource calculator is "
+                + (calculator.rpartition(".")[2] or "not set: the DefaultResourceCalculator"),
+                "it counts memory alone, so no queue has a limit of GPUs; where the site has the "
+                "GPU resource type, the ResourceManager does not start with it",
+                site_xml(name, DOMINANT),
+            )
         )
 
 

@@ -9,7 +9,7 @@ from yarnam.core.queues.amounts import GPU
 from yarnam.core.queues.capacity.capacity_file import CAPACITY, CapacityQueue, Kind, Share
 from yarnam.core.queues.capacity.capacity_reading_rules import mended_amounts
 from yarnam.core.queues.capacity.capacity_values import REFUSED, CapacityInput, error, warning
-from yarnam.core.queues.lint.lint_values import Finding, site_xml
+from yarnam.core.queues.lint.lint_values import Finding, about_gpus, site_xml
 
 PRECISION = 0.05
 """Of 100: by how much the sum of capacities may be off (``ParentQueue.PRECISION``)."""
@@ -131,11 +131,13 @@ def amounts_without_gpus(given: CapacityInput) -> Iterator[Finding]:
             text = mended_amounts(given, text) or text
             if GPU not in text:
                 text = f"{text[:-1]},{GPU}={given.largest_node or 8}]"
-            yield error(
-                queue.where(key),
-                f"the {key} of {queue.path} has no GPUs",
-                "what is not named is 0: memory and cores alone start no gang",
-                site_xml(queue.full_name(key), text),
+            yield about_gpus(
+                error(
+                    queue.where(key),
+                    f"the {key} of {queue.path} has no GPUs",
+                    "what is not named is 0: memory and cores alone start no gang",
+                    site_xml(queue.full_name(key), text),
+                )
             )
 
 

@@ -13,6 +13,7 @@ from yarnam.core.queues.lint.lint_values import (
     AM,
     Finding,
     LintInput,
+    about_gpus,
     error,
     warning,
     xml,
@@ -41,11 +42,13 @@ def maximum_without_gpus(given: LintInput) -> Iterator[Finding]:
     mended = mended_amounts(given)
     for name, found in _limits(given):
         if is_old(found.text) and not is_closed(found):
-            yield error(
-                found,
-                f"<{found.tag}> of {name} names memory and cores only",
-                "in this notation every other resource is 0: the queue gets no GPU",
-                mended.of(found),
+            yield about_gpus(
+                error(
+                    found,
+                    f"<{found.tag}> of {name} names memory and cores only",
+                    "in this notation every other resource is 0: the queue gets no GPU",
+                    mended.of(found),
+                )
             )
 
 
@@ -80,11 +83,13 @@ def minimum_without_gpus(given: LintInput) -> Iterator[Finding]:
         elif queue.minimum == Resources():
             continue  # Nothing is guaranteed, or YARN refuses the text.
         elif not queue.minimum.gpus:
-            yield warning(
-                found,
-                f"the minimum of {queue.name} has no GPUs",
-                "what is not named is 0: memory alone starts no gang",
-                mended.of(found),
+            yield about_gpus(
+                warning(
+                    found,
+                    f"the minimum of {queue.name} has no GPUs",
+                    "what is not named is 0: memory alone starts no gang",
+                    mended.of(found),
+                )
             )
 
 
@@ -150,11 +155,13 @@ def maximum_below_one_task(given: LintInput) -> Iterator[Finding]:
         elif found is not None and not LEAST.fits_in(bounds_of(queue, whole)[1]):
             if is_old(found.text) or "vcores" not in found.text:
                 continue  # another rule's
-            yield error(
-                found,
-                f"the maximum of {queue.name} holds no gang at all",
-                f"the smallest is an ApplicationMaster and one task with one GPU: {LEAST}",
-                mended.of(found),
+            yield about_gpus(
+                error(
+                    found,
+                    f"the maximum of {queue.name} holds no gang at all",
+                    f"the smallest is an ApplicationMaster and one task with one GPU: {LEAST}",
+                    mended.of(found),
+                )
             )
 
 
@@ -167,13 +174,15 @@ def container_below_node(given: LintInput) -> Iterator[Finding]:
         most = queue.max_container.gpus
         if found is None or not isinstance(most, int) or most >= largest or is_old(found.text):
             continue
-        yield warning(
-            found,
-            f"containers of {queue.name} have at most {most} GPUs",
-            f"a node has {largest}: no task can have a whole one"
-            if given.nodes
-            else "no task can have a GPU",
-            mended.of(found),
+        yield about_gpus(
+            warning(
+                found,
+                f"containers of {queue.name} have at most {most} GPUs",
+                f"a node has {largest}: no task can have a whole one"
+                if given.nodes
+                else "no task can have a GPU",
+                mended.of(found),
+            )
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -11,23 +12,29 @@ from typing import TypeVar
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node
 from yarnam.core.queues.allocations import Allocations, Element, QueueConfig
+from yarnam.core.queues.amounts import GPU
 
 FAIR = "yarn.scheduler.fair"
 AM = Resources(1536, 1, 0)
 """yarnam's ApplicationMaster, unless a spec says otherwise."""
 
 
+_GPU_AMOUNT = re.compile(rf",?\s*{re.escape(GPU)}\s*=\s*[0-9.]+%?")
+
+
 class Severity(Enum):
     """``error``: jobs cannot run, shares are not what is written, or YARN refuses the file.
-    ``warning``: it hurts gangs or GPUs."""
+    ``warning``: it hurts gangs or GPUs. ``note``: it would, if the site had GPUs."""
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``line`` 0: it is about the site's settings. ``mended``: XML to put in its place."""
+    """``line`` 0: it is about the site's settings. ``mended``: XML to put in its place.
+    ``is_about_gpus``: it hurts only jobs with GPUs."""
 
     severity: Severity
     line: int
@@ -35,6 +42,7 @@ class Finding:
     why: str
     mended: str = ""
     rule: str = ""
+    is_about_gpus: bool = False
 
 
 Given = TypeVar("Given")
@@ -51,6 +59,22 @@ def findings_by(
     for name, rule in rules.items():
         found += [replace(finding, rule=name) for finding in rule(given)]
     return tuple(sorted(found, key=lambda one: (not one.line, one.line, one.severity.value)))
+
+
+def about_gpus(finding: Finding) -> Finding:
+    """The finding, marked as one that hurts only jobs with GPUs."""
+    return replace(finding, is_about_gpus=True)
+
+
+def without_gpus(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings for a site that has no GPUs: those about GPUs are notes, and no mended XML names
+    the GPU resource, which such a site refuses."""
+    found = []
+    for one in findings:
+        mended = _GPU_AMOUNT.sub("", one.mended)
+        severity = Severity.NOTE if one.is_about_gpus else one.severity
+        found.append(replace(one, severity=severity, mended="" if GPU in mended else mended))
+    return tuple(found)
 
 
 class SiteFacts:

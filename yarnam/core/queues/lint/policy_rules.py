@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from yarnam.core.queues.allocation_reading import POLICY_TAGS
 from yarnam.core.queues.allocations import Policy, QueueConfig
-from yarnam.core.queues.lint.lint_values import Finding, LintInput, error, warning, xml
+from yarnam.core.queues.lint.lint_values import Finding, LintInput, about_gpus, error, warning, xml
 
 
 def _where(queue: QueueConfig) -> str:
@@ -17,12 +17,14 @@ def parent_policy_not_drf(given: LintInput) -> Iterator[Finding]:
     """Of queues with queues below them."""
     for queue in given.queues():
         if queue.is_parent and queue.policy is not Policy.DRF:
-            yield error(
-                queue.element.child(*POLICY_TAGS) or queue.element,
-                f"{queue.name} divides by the policy {queue.policy.value} ({_where(queue)})",
-                "only drf divides GPUs: under fair every queue below has a fair share of 0 GPUs, "
-                "and preemption does not see them",
-                xml("schedulingPolicy", "drf"),
+            yield about_gpus(
+                error(
+                    queue.element.child(*POLICY_TAGS) or queue.element,
+                    f"{queue.name} divides by the policy {queue.policy.value} ({_where(queue)})",
+                    "only drf divides GPUs: under fair every queue below has a fair share of 0 "
+                    "GPUs, and preemption does not see them",
+                    xml("schedulingPolicy", "drf"),
+                )
             )
 
 

@@ -11,6 +11,7 @@ from yarnam.core.queues.lint.lint_values import (
     Finding,
     LintInput,
     SiteFacts,
+    about_gpus,
     error,
     site_xml,
     warning,
@@ -37,19 +38,23 @@ def gpu_type_missing(given: SiteFacts) -> Iterator[Finding]:
     if given.settings is None:
         return
     if GPU not in given.setting("yarn.resource-types").split(","):
-        yield error(
-            None,
-            f"yarn.resource-types does not have {GPU}",
-            "no queue and no container can have GPUs; the file is refused where it names them",
-            site_xml("yarn.resource-types", GPU),
+        yield about_gpus(
+            error(
+                None,
+                f"yarn.resource-types does not have {GPU}",
+                "no queue and no container can have GPUs; the file is refused where it names them",
+                site_xml("yarn.resource-types", GPU),
+            )
         )
     plugins = given.setting("yarn.nodemanager.resource-plugins")
     if "yarn.nodemanager.resource-plugins" in given.settings and GPU not in plugins.split(","):
-        yield error(
-            None,
-            f"yarn.nodemanager.resource-plugins does not have {GPU}",
-            "the NodeManagers report no GPUs",
-            site_xml("yarn.nodemanager.resource-plugins", GPU),
+        yield about_gpus(
+            error(
+                None,
+                f"yarn.nodemanager.resource-plugins does not have {GPU}",
+                "the NodeManagers report no GPUs",
+                site_xml("yarn.nodemanager.resource-plugins", GPU),
+            )
         )
 
 
@@ -58,11 +63,13 @@ def gpu_allocation_below_node(given: SiteFacts) -> Iterator[Finding]:
     key = f"yarn.resource-types.{GPU}.maximum-allocation"
     largest = max((node.total.gpus for node in given.nodes), default=1)
     if given.settings is not None and given.number(key, largest) < largest:
-        yield error(
-            None,
-            f"a container has at most {given.number(key, largest):g} GPUs",
-            f"a node has {largest}: no task can have a whole one",
-            site_xml(key, largest),
+        yield about_gpus(
+            error(
+                None,
+                f"a container has at most {given.number(key, largest):g} GPUs",
+                f"a node has {largest}: no task can have a whole one",
+                site_xml(key, largest),
+            )
         )
 
 
