@@ -1,8 +1,8 @@
-"""What a failed process left, and the parts of it that rules are tried on: nearest to the failure
-first.
+"""The evidence that a failed process left behind, divided into zones for the failure rules to
+match, nearest to the failure first.
 
-Far evidence is not looked at where a traceback ends the log: it names the reason itself, and what
-was printed long before has been survived.
+If a traceback ends the log, rules skip distant evidence: the traceback names the reason itself, and
+the process survived whatever it printed long before.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ INNERMOST_FRAMES = 8
 
 @dataclass(frozen=True, slots=True)
 class ProcessEvidence:
-    """What a failed process left. Texts are bounded by whoever collects them."""
+    """The evidence that a failed process left behind. The collector bounds the texts."""
 
     code: int = 0
     signal: int = 0
     log: tuple[str, ...] = ()
-    """Of its output: lines of the start and of the end, in order."""
+    """Lines from the start and the end of the output, in order."""
     origins: tuple[Origin | None, ...] = ()
-    """Of each line of ``log``; empty means of none."""
+    """The origin of each line of ``log``; empty if unknown."""
     facts: tuple[str, ...] = ()
-    """What the agent saw itself: a full disk, a kill by the kernel for want of memory."""
+    """Findings of the agent itself: a full disk, a kill by the kernel for want of memory."""
     error_file: tuple[str, ...] = ()
     """The message in the framework's error file (``TORCHELASTIC_ERROR_FILE``)."""
     error_at_s: float | None = None
-    """The time in it."""
+    """The time recorded in the error file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """Some of the evidence. ``name`` is for people."""
+    """A part of the evidence. ``name`` is for people."""
 
     name: str
     lines: Sequence[str]
     frames: Sequence[str] = ()
-    """Of a traceback, the innermost ones."""
+    """The innermost frames of a traceback."""
     is_log: bool = False
     is_child: bool = False
-    """What a child process printed before the last traceback, its parent's."""
+    """The zone holds output of a child process from before its parent's traceback, the last one."""
     is_before: bool = False
     """The lines before the last traceback: most of what they complain of was survived."""
     is_launcher: bool = False
@@ -61,12 +61,12 @@ class Zone:
 
 
 DUMP = "(most recent call first):"
-"""What faulthandler writes before the stack of a thread, for whoever asks where it is."""
+"""The header that faulthandler writes before the stack of a thread when asked for a dump."""
 
 
 def own_traceback(evidence: ProcessEvidence) -> tuple[ProcessEvidence, Origin | None] | None:
-    """Of a process that lives: what it has written up to the end of its last traceback, or its
-    error file, and where the traceback began; ``None`` means it has written neither."""
+    """Return what a running process wrote up to the end of its last traceback, or its error file,
+    and the origin of the traceback's first line; ``None`` if it wrote neither."""
     log = [without_prefix(line) for line in evidence.log]
     begin = _last_traceback(log)
     end = next((n for n in range(max(0, begin), len(log)) if log[n].endswith(DUMP)), len(log))
@@ -115,8 +115,8 @@ def _last_error(zone: Zone) -> list[Zone]:
 
 
 def _traceback_zone(evidence: ProcessEvidence, log: Sequence[str], begin: int) -> Zone:
-    """What follows the last traceback on stderr comes from stdout where its buffer was written at
-    the end: that was said long before."""
+    """Build the zone of the last traceback. Lines on stdout that follow a traceback on stderr are
+    left out: they come from a buffer flushed at exit and were printed long before."""
     streams = _streams(evidence, len(log))
     is_on_stderr = streams[begin] is Stream.STDERR
     begin = _chain_begin(log, begin)
@@ -175,31 +175,31 @@ def child_status(zones: Sequence[Zone]) -> ChildStatus | None:
 
 
 def exception_line(line: str, zone: Zone) -> str:
-    """The exception's own line, where ``line`` is the head of a traceback of this zone, which says
-    nothing."""
+    """Return the exception's own line if ``line`` is the header of a traceback in this zone: the
+    header says nothing."""
     if TRACEBACK not in line:
         return line
-    heads = [number for number, one in enumerate(zone.lines) if one == line]
+    heads = [number for number, text in enumerate(zone.lines) if text == line]
     after = zone.lines[heads[-1] + 1 :] if heads else ()
-    return next((one for one in after if one.strip() and not _is_margin(one)), line)
+    return next((text for text in after if text.strip() and not _is_margin(text)), line)
 
 
 def _is_margin(line: str) -> bool:
-    """Of a group of exceptions: ``  +-+---------------- 1 ----------------``."""
+    """Recognize the margin of an exception group: ``  +-+---------------- 1 ----------------``."""
     return line.strip().startswith("+")
 
 
 _COMMAND_FAILED = "returned non-zero exit status"
-"""Of subprocess.CalledProcessError."""
+"""The message of subprocess.CalledProcessError."""
 
 _CHILD_FRAMES = ("/multiprocessing/", "/concurrent/futures/process.py", "/loky/")
-"""Files that the outermost frames of a Python child process are of."""
+"""Files in which the outermost frames of a Python child process lie."""
 
 
 def _child_zone(log: Sequence[str], end: int) -> list[Zone]:
-    """What a child process printed before ``end``, where its parent's traceback begins: its
-    traceback, or the last lines where the parent tells of a command that failed. ``None`` means
-    there is nothing."""
+    """Find a child process's output before ``end``, where its parent's traceback begins: the
+    child's traceback, or the last lines if the parent reports a failed command. The list is empty
+    if there is neither."""
     near = max(0, end - NEAR_LINES)
     is_command = any(_COMMAND_FAILED in line for line in log[end:])
     begins = [n for n in range(max(0, end - TRACEBACK_LINES), end) if TRACEBACK in log[n]]
@@ -212,15 +212,15 @@ def _child_zone(log: Sequence[str], end: int) -> list[Zone]:
 
 
 def _launched_zones(log: Sequence[str], end: int) -> list[Zone]:
-    """What the processes of a launcher printed before ``end``, where its traceback begins: their
-    own tracebacks, the last one first, as far as they were not survived; else the last lines."""
+    """Find the output of a launcher's processes before ``end``, where the launcher's traceback
+    begins: their own tracebacks that ended a process, the last one first; else the last lines."""
     zones: list[Zone] = []
     limit = end
     for head in reversed(
         [n for n in range(max(0, end - TRACEBACK_LINES), end) if TRACEBACK in log[n]]
     ):
         if head >= limit:
-            continue  # of a chain that is taken already
+            continue  # belongs to a chain that is already a zone
         body = range(head + 1, limit)
         says = next((n for n in body if log[n].strip() and not _is_frame(log[n])), limit)
         if limit - says > NEAR_LINES:
@@ -235,7 +235,7 @@ def _launched_zones(log: Sequence[str], end: int) -> list[Zone]:
 
 
 def _is_of_child(log: Sequence[str], begin: int) -> bool:
-    """Whether the traceback there is that of a Python child process."""
+    """Whether the traceback at ``begin`` comes from a Python child process."""
     outermost = [line for line in log[begin + 1 : begin + 6] if line.startswith('  File "')][:2]
     is_child = any(file in frame for frame in outermost for file in _CHILD_FRAMES)
     return is_child or (begin > 0 and log[begin - 1].strip() == "Exception in initializer:")
@@ -248,19 +248,19 @@ def _traceback_of_child(lines: Sequence[str]) -> Zone:
 
 
 def _streams(evidence: ProcessEvidence, count: int) -> Sequence[Stream | None]:
-    """Of each line of the log."""
+    """The stream of each line of the log."""
     if not evidence.origins:
         return [None] * count
     return [origin.stream if origin else None for origin in evidence.origins]
 
 
 _BYSTANDERS = ("Exception calling application", "Exception ignored in", "was never retrieved")
-"""What a server, the interpreter or an event loop prints before a traceback that it has caught."""
+"""Text that a server, the interpreter or an event loop prints before a traceback that it caught."""
 
 
 def _last_traceback(log: Sequence[str]) -> int:
-    """Where the last traceback begins that ended the process, as far as one sees; -1 means none. A
-    server's thread may print one of its own after that."""
+    """Return the line on which the last traceback that probably ended the process begins; -1 if the
+    log has none. A server's thread may print another traceback after it."""
     begins = [number for number, line in enumerate(log) if TRACEBACK in line]
     for number in reversed(begins):
         before = log[number - 1] if number else ""
@@ -276,7 +276,7 @@ _CHAINED = (
 
 
 def _chain_begin(log: Sequence[str], begin: int) -> int:
-    """Where the first traceback of a chain begins whose last one begins at ``begin``."""
+    """Return where a chain of tracebacks begins whose last one begins at ``begin``."""
     while True:
         before = begin - 1
         while before >= 0 and not log[before].strip():
@@ -290,9 +290,9 @@ def _chain_begin(log: Sequence[str], begin: int) -> int:
 
 
 def without_prefix(line: str) -> str:
-    """Without the rank that torch and torchrun (``[rank0]: ``, ``[default0]:``), horovodrun and
-    mpirun (``[1]<stderr>:``, ``[1,0]<stderr>:``) put before a line, and without the margin of an
-    exception within a group (``  | ``)."""
+    """Strip the rank that torch and torchrun (``[rank0]: ``, ``[default0]:``), horovodrun and
+    mpirun (``[1]<stderr>:``, ``[1,0]<stderr>:``) put before a line, and the margin of an exception
+    within a group (``  | ``)."""
     if tag := _STREAM_TAG.match(line):
         return _unspaced(line[tag.end() :])
     if not line.startswith("["):
@@ -306,15 +306,15 @@ def without_prefix(line: str) -> str:
 
 
 def _unspaced(rest: str) -> str:
-    """Without the space that some launchers add to the prefix: Python indents by even numbers."""
+    """Strip the space that some launchers add to the prefix: Python indents by even numbers."""
     spaces = len(rest) - len(rest.lstrip(" "))
     return rest[1:] if spaces % 2 else rest
 
 
 _STREAM_TAG = re.compile(r"(?:\w{3} \w{3} [\d ]\d [\d:]{8} \d{4})?\[[\d,]{1,12}\]<std(?:err|out)>:")
-"""The time is horovodrun's, by its option."""
+"""horovodrun prefixes the time if its option asks for it."""
 
 
 def _is_frame(line: str) -> bool:
-    """A line of a traceback that quotes the program: whatever it says has not happened there."""
+    """Whether the line quotes the program in a traceback: the words in it did not happen there."""
     return line.startswith(("    ", '  File "'))

@@ -1,15 +1,15 @@
-"""Which of the failed processes of a gang was the first cause.
+"""Find the failed process of a gang that was the first cause.
 
-The first to end is seldom the cause: a process that runs out of memory takes seconds to end, its
-peers notice its closed connection at once. So evidence counts more than time:
+The first process to end is seldom the cause: a process that runs out of memory takes seconds to
+end, while its peers notice the closed connection immediately. So evidence counts more than time:
 
-1. processes that failed by themselves, and whose evidence says what it was;
-2. processes that failed by themselves, nobody knows how;
-3. processes that were stopped, as it seemed in time, but whose evidence names a cause of their own;
-4. processes that waited for another one in vain;
+1. processes that failed on their own, and whose evidence names the cause;
+2. processes that failed on their own for an unknown reason;
+3. processes that seem to have been stopped in time, but whose evidence names a cause of their own;
+4. processes that waited in vain for another one;
 5. processes that found another one gone: it may have been one of those that waited.
 
-Within each of these the earliest is the first cause.
+Within each group the earliest failure is the first cause.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from yarnam.core.model.outcomes import FailureClass, FailureRole, Finding
 
 
 class Weight(IntEnum):
-    """What the evidence of one process is worth, best first."""
+    """The value of one process's evidence, best first."""
 
     CAUSE = 0
     UNKNOWN = 1
@@ -33,34 +33,34 @@ class Weight(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailedProcess:
-    """One process that did not end well. ``key`` is the caller's own."""
+    """A process that did not end well. The caller chooses ``key``."""
 
     key: int
     rank: int
     ended_at_s: float
     finding: Finding | None
     was_stopped: bool = False
-    """It ended after it had been asked to."""
+    """The process ended after it had been asked to."""
 
     @property
     def at_s(self) -> float:
-        """When it failed, as near as known."""
+        """The time of the failure, as near as known."""
         known = self.finding.at_s if self.finding is not None else None
         return self.ended_at_s if known is None else min(known, self.ended_at_s)
 
 
 def in_order_of_cause(processes: Sequence[FailedProcess]) -> list[FailedProcess]:
-    """The first cause, then the others in the order in which they failed. A process that was
-    stopped and shows no cause of its own is left out."""
+    """Return the first cause, then the other processes in the order in which they failed. A process
+    that was stopped and shows no cause of its own is left out."""
     weights = {process.key: weight_of(process) for process in processes}
     known = [process for process in processes if weights[process.key] is not None]
     known.sort(key=lambda process: (process.at_s, process.rank))
     first = min(known, key=lambda process: weights[process.key] or 0, default=None)
-    return [] if first is None else [first, *(one for one in known if one is not first)]
+    return [] if first is None else [first, *(process for process in known if process is not first)]
 
 
 def weight_of(process: FailedProcess) -> Weight | None:
-    """``None`` means it was stopped, and there is nothing to say about it."""
+    """``None`` if the process was stopped and its evidence shows no cause of its own."""
     finding = process.finding
     if process.was_stopped:
         if finding is None or finding.role is not FailureRole.ROOT or finding.is_weak:

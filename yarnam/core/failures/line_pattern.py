@@ -11,11 +11,11 @@ regular expressions can, and none whose brackets and dots mean something else th
 from __future__ import annotations
 
 MAX_LENGTH = 500
-"""Characters of a pattern."""
+"""The longest pattern, in characters."""
 
 
 def pattern_problem(pattern: str) -> str:
-    """Why this is no pattern, for whoever wrote it; empty if it is one."""
+    """Explain to the author why this is not a valid pattern; empty if it is valid."""
     if len(pattern) > MAX_LENGTH:
         return f"is longer than {MAX_LENGTH} characters"
     if "\n" in pattern or "\r" in pattern:
@@ -26,7 +26,7 @@ def pattern_problem(pattern: str) -> str:
 
 
 def longest_piece(pattern: str) -> str:
-    """What any matching text, in small letters, has to hold: a quick test for many lines."""
+    """The lower-case text that every matching line contains: a quick test for many lines."""
     return max(pattern.lower().removeprefix("^").split("*"), key=len)
 
 

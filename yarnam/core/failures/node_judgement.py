@@ -1,9 +1,9 @@
-"""Which nodes of a gang are slow or broken, by what each has measured before the barrier opens.
+"""Find the slow and broken nodes of a gang from what each measured before the barrier opened.
 
 A node is compared with the median of its gang, so no table of hardware is needed; absolute limits
-catch what is broken, also where all are alike. A link has two ends: in each of two rounds a node
-measures one to another partner, so a node all of whose links are slow is told from one that had a
-slow partner.
+catch broken nodes even if all are alike. A link has two ends: in each of two rounds a node measures
+a link to a different partner, which separates a node with only slow links from one that had a slow
+partner.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from yarnam.core.model.outcomes import NodeMeasures
 ROUNDS = 2
 
 CPU_SHARE, GPU_SHARE = 0.5, 0.7
-"""Of the median, at least. A node that is throttled or crowded has half of the others' CPU; a GPU
-alone on its device varies by some percent, and NVIDIA's resiliency extension calls one slow below
-0.7."""
+"""The least share of the gang's median. A throttled or crowded node has half of the others' CPU; a
+GPU alone on its device varies by some percent, and NVIDIA's resiliency extension calls one slow
+below 0.7."""
 MEMORY_SHARE, LINK_SHARE, DISK_SHARE = 1 / 3, 1 / 3, 0.1
-"""Others use these too, so they vary more."""
+"""Other jobs use these too, so they vary more."""
 NCCL_SHARE = 1 / 3
 """Two GPUs of a node may be joined by NVLink on one node and by PCIe on another, which is not a
 fault; one that fell back to copies through the host has less than a third."""
@@ -130,12 +130,12 @@ def _badly_linked(measures: Mapping[str, NodeMeasures]) -> dict[str, str]:
 
 
 def summary(measures: Sequence[NodeMeasures]) -> str:
-    """What was found on good nodes, in one line: the slowest of each."""
+    """Summarize good nodes in one line: the slowest value of each measure."""
     parts = [
         f"{kind.name} {min(values):.3g} {kind.unit}"
         for kind in KINDS
-        if (values := [value for one in measures if (value := kind.value(one))])
+        if (values := [value for node in measures if (value := kind.value(node))])
     ]
-    links = [link.mib_s for one in measures for link in one.links]
+    links = [link.mib_s for node in measures for link in node.links]
     parts += [f"network {min(links):.3g} MiB/s"] if links else []
     return ", ".join(parts)

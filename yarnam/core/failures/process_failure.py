@@ -106,21 +106,21 @@ _CHILD_GONE = (
     "exited unexpectedly",
     "terminated abruptly",
 )
-"""What a parent raises whose child is gone, whatever the child has died of."""
+"""Messages that a parent raises when its child is gone, whatever the child died of."""
 
 
 def _child_first(found: list[_Match]) -> list[_Match]:
-    """What a child's traceback says comes first where its parent only found it gone."""
+    """Put a child's traceback first if its parent only found the child gone."""
     if found and found[0][1].is_launcher and found[0][0].role is FailureRole.CONFIRMATION:
         return _launched_first(found)
-    told = next((m for m in found if m[1].is_child and m[0].role is FailureRole.ROOT), None)
-    if told is None or told[0].is_weak or not found[0][2]:
+    child = next((m for m in found if m[1].is_child and m[0].role is FailureRole.ROOT), None)
+    if child is None or child[0].is_weak or not found[0][2]:
         return found
     rule, zone, _ = found[0]
     is_gone = any(name in line for line in zone.lines for name in _CHILD_GONE)
     if rule.role is FailureRole.ROOT and not is_gone:
         return found
-    return [told, *(match for match in found if match is not told)]
+    return [child, *(match for match in found if match is not child)]
 
 
 def _launched_first(found: list[_Match]) -> list[_Match]:
@@ -193,7 +193,8 @@ def _repeated(rule: FailureRule) -> FailureRule:
 
 
 def _last_match(rule: FailureRule, pieces: Sequence[str], lines: Sequence[str]) -> str | None:
-    """Of a rule without patterns: the last line that says anything."""
+    """Return the last line that matches; for a rule without patterns, the last line with any
+    text."""
     for line in reversed(lines):
         if not pieces:
             if line.strip():
@@ -206,7 +207,7 @@ def _last_match(rule: FailureRule, pieces: Sequence[str], lines: Sequence[str]) 
 
 
 def _origin(evidence: ProcessEvidence, line: str) -> Origin | None:
-    """Of the last line that reads so."""
+    """The origin of the last line with this text."""
     for text, origin in zip(reversed(evidence.log), reversed(evidence.origins), strict=False):
         if without_prefix(text) == line:
             return origin

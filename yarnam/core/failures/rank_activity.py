@@ -1,4 +1,4 @@
-"""What is seen of the processes of a running gang, from outside and by their own word."""
+"""The activity of a running gang's processes, as observed from outside and as they report it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from yarnam.core.model.outcomes import Finding
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One collective operation of a process, as its framework has recorded it."""
+    """One collective operation of a process, as its framework recorded it."""
 
     group: str
     """The process group's name."""
@@ -18,7 +18,7 @@ class Collective:
     state: str
     """``scheduled``, ``started`` or ``completed`` (torch)."""
     number: int
-    """Of the collectives of this group, the same in all of its processes."""
+    """The sequence number within the group, the same in all of its processes."""
 
     @property
     def words(self) -> str:
@@ -28,33 +28,33 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class RankActivity:
-    """One process. Times in seconds."""
+    """The activity of one process. Times in seconds."""
 
     ask: AskId
     rank: int
     step: int | None = None
-    """The last training step that it reported; ``None`` means it has reported none."""
+    """The last training step that it reported, if any."""
     step_age_s: float = 0.0
-    """Since it reported that step."""
+    """The time since it reported that step."""
     step_s: float | None = None
-    """What its steps usually take (median); ``None`` means too few without a pause are known."""
+    """The median duration of its steps; ``None`` while too few without a pause are known."""
     has_stepped: bool = False
-    """It has reported some steps, if with pauses in all of them: more are to come."""
+    """It has reported some steps, even if all of them held pauses: more are expected."""
     has_ended: bool = False
-    """Other processes of its task run."""
+    """The process has ended; others of its task still run."""
     pause: str = ""
-    """Why it says that no step is to be expected now; empty means one is."""
+    """The reason it gives for not stepping now; empty while steps are expected."""
     is_stopped: bool = False
-    """It is stopped by a signal (SIGSTOP)."""
+    """The process is stopped by a signal (SIGSTOP)."""
     idle_s: float = 0.0
-    """For so long it, and what it has started, has used no CPU, read, written and printed
+    """How long the process and its children have used no CPU and have read, written and printed
     nothing."""
     stack: tuple[str, ...] | None = None
-    """Where it was at the last dump, innermost function first; empty means nobody could see that.
-    ``None`` means there was no dump."""
+    """The stack at the last dump, innermost function first; empty if it could not be read, ``None``
+    without a dump."""
     collective: Collective | None = None
-    """The last one that it had begun by then; ``None`` means nothing has recorded any."""
+    """The last collective that it had begun by then; ``None`` if none was recorded."""
     raised: Finding | None = None
-    """What its output said of a failure of its own by then; ``None`` means nothing."""
+    """The failure of its own that its output had shown by then, if any."""
     raised_age_s: float = 0.0
-    """Since it wrote that."""
+    """The time since it printed that failure."""

@@ -16,32 +16,32 @@ MAX_STUCK = 3
 
 
 class RetryBudget(Enum):
-    """What a retry is paid from."""
+    """The budget that pays for a retry."""
 
     NONE = "none"
-    """There is no retry."""
+    """The job is not retried."""
     FREE = "free"
     RESTARTS = "restarts"
     LARGER = "larger"
-    """Free, as often as containers can be enlarged."""
+    """A free retry, as long as the containers can be enlarged."""
     USER = "user"
 
 
 @dataclass(frozen=True, slots=True)
 class RetryState:
-    """What is left, and how far the job is. Times in seconds."""
+    """The remaining budgets and the job's progress. Times in seconds."""
 
     restarts_left: int
     user_retries_left: int
     free_left_s: float
-    """How long free retries may still continue."""
+    """How much longer free retries are allowed."""
     stuck: int
-    """Failures in a row, with this one, that got no further than the one before; 0 means not
-    known."""
+    """Failures in a row, including this one, that got no further than the one before; 0 if
+    unknown."""
     step: int | None
-    """The furthest that the job has come."""
+    """The furthest step that the job has reached."""
     leaves_out_inputs: bool
-    """Corrupt inputs are left out by the job's policy."""
+    """The job's policy leaves out corrupt inputs."""
     has_more_memory: bool
     """The next containers can be larger."""
 
@@ -55,7 +55,7 @@ class RetryDecision:
 
 
 def decide_retry(action: RetryAction, state: RetryState) -> RetryDecision:
-    """What to do after a failure whose rule asks for ``action``."""
+    """Decide on a retry after a failure whose rule asks for ``action``."""
     if action is RetryAction.NEVER:
         return RetryDecision(RetryBudget.NONE)
     if action is RetryAction.FREE and state.free_left_s > 0:

@@ -1,4 +1,4 @@
-"""What a rule matches. The shipped ones: ``yarnam/spec/failure_rules.yaml``."""
+"""Match failure rules. ``yarnam/spec/failure_rules.yaml`` holds the shipped ones."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ PASSED_ON_BASE = 256
 signal n: the kernel keeps its lowest eight bits."""
 
 PASSED_ON_SIGNALS = frozenset({4, 6, 7, 8, 9, 11, 15})
-"""Signals that are told so; the exit codes of the others mean other things too (255 is -1)."""
+"""Signals that exit code 256 - n is taken for; the codes of other signals have other meanings too
+(255 is -1)."""
 
 MAX_LINE = 300
-"""Characters of a line of evidence that are kept."""
+"""The longest line of evidence that is kept, in characters."""
 
 
 def rules_of(plain: Iterable[Mapping[str, Any]]) -> tuple[FailureRule, ...]:
@@ -83,7 +84,7 @@ def shown(line: str) -> str:
 
 
 def finding_of(rule: FailureRule, line: str = "", at_s: float | None = None) -> Finding:
-    """What the rule says, with its evidence."""
+    """Build the rule's finding with its evidence."""
     return Finding(
         rule=rule.id,
         failure=rule.failure,

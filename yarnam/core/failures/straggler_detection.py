@@ -1,16 +1,17 @@
-"""Which ranks slow a gang, and by how much.
+"""Find the ranks that slow a gang, and by how much.
 
 In synchronous training all ranks take as long for a step as the slowest: the others wait for it in
-the collective. So what is compared is the time that each rank computes on its own
-(``yarnam.train.compute``); where not all ranks say that, the time of a whole step, which tells who
-is slow only in a gang that does not synchronize.
+the collective. So the time that each rank computes on its own (``yarnam.train.compute``) is
+compared. If some ranks do not report it, the time of a whole step is compared, which shows the slow
+ranks only in a gang that does not synchronize.
 
 How much a rank matters is a what-if: the gang's step with that rank at the median of all, as in Lin
 et al., "Understanding Stragglers in Large Model Training Using What-if Analysis" (OSDI 2025). A
-rank that computes twice as long as the others but only for a hundredth of a step is no straggler.
+rank that computes twice as long as the others but only for a hundredth of a step is not a
+straggler.
 
-One slow step is nothing: each rank sends the median of its last steps, and a rank counts when it
-was slow in several windows in a row that do not overlap.
+A single slow step does not count: each rank sends the median of its last steps, and a rank counts
+when it was slow in several windows in a row that do not overlap.
 """
 
 from __future__ import annotations
@@ -23,52 +24,53 @@ from yarnam.core.model.job_spec import StragglerSpec
 from yarnam.core.model.outcomes import SlownessCause, Straggler
 
 WINDOW_STEPS = 16
-"""Steps of which a rank sends the median (``yarnam.train``)."""
+"""The median that a rank reports covers this many steps (``yarnam.train``)."""
 
 WINDOWS = 4
-"""In a row, that a rank must be slow, or not be slow any more, before it is reported. With three,
-noise of 30 % in each step was reported some times in 1,000 windows; with four, never in 4,000
-(``tests/property/test_stragglers.py``)."""
+"""A rank must be slow, or not slow any more, in this many windows in a row before it is reported.
+With three, noise of 30 % in each step was reported some times in 1,000 windows; with four, never in
+4,000 (``tests/property/test_stragglers.py``)."""
 
 MAX_STRAGGLERS = 8
-"""Reported, the slowest: more than these are no exception any more."""
+"""How many of the slowest ranks are reported: more would be the rule, not the exception."""
 
 QUIET_S = 60.0
-"""Between two reports of one attempt, at least: what changes all the time must not fill the
+"""The least time between two reports of one attempt: a flapping result must not fill the
 journal."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankPace:
-    """What one rank reports of its last steps. Times in seconds."""
+    """The pace of one rank over its last steps, as it reports it. Times in seconds."""
 
     rank: int
     node: str
     steps: int
-    """Measured so far."""
+    """Steps measured so far."""
     step_s: float
     compute_s: float | None = None
-    """``None`` means it does not say."""
+    """``None`` if the rank does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StragglerWatch:
-    """What is remembered between two looks, of one attempt."""
+    """The state of one attempt between two observations."""
 
     judged_steps: int = 0
-    """Of the slowest rank, at the last window."""
+    """The fewest steps of any rank at the last window."""
     windows: int = 0
     slow: tuple[tuple[int, int], ...] = ()
-    """Ranks that were slow in the last window, and in how many in a row."""
+    """Ranks that were slow in the last window, with the number of slow windows in a row."""
     healthy: tuple[tuple[int, int], ...] = ()
-    """Ranks that were reported and have not been slow since, for how many windows."""
+    """Reported ranks that have not been slow since, with the number of such windows."""
     reported: tuple[int, ...] | None = None
-    """``None`` means nothing was, so far."""
+    """The ranks reported last; ``None`` before the first report."""
     reported_at_s: float = 0.0
 
 
 def find_stragglers(paces: Sequence[RankPace], slowdown: float) -> tuple[Straggler, ...]:
-    """The ranks without whose slowness the gang would be ``slowdown`` times as fast, slowest first.
+    """Find the ranks without whose slowness the gang would be ``slowdown`` times as fast, slowest
+    first.
 
     Args:
         paces: of all ranks.
@@ -111,7 +113,7 @@ def watch_stragglers(
     *,
     is_none_news: bool = False,
 ) -> tuple[StragglerWatch, tuple[Straggler, ...] | None]:
-    """One look: what to remember, and the stragglers if they are news, else None.
+    """Add one observation; return the new state, and the stragglers if they are news, else None.
 
     Args:
         paces: of all ranks of the gang; empty means some have not reported.
@@ -165,9 +167,9 @@ def with_causes(
 def cleared(
     earlier: Sequence[Straggler], slow: Sequence[Straggler], nodes: Mapping[int, str]
 ) -> tuple[Straggler, ...]:
-    """What is known of the stragglers of an earlier attempt, now that these are slow: a rank that
-    runs elsewhere and is not slow any more was so by its node."""
-    still = {one.rank for one in slow}
+    """Update the stragglers of an earlier attempt, now that ``slow`` are the slow ones: if a rank
+    now runs on another node and is no longer slow, its former node was the cause."""
+    still = {straggler.rank for straggler in slow}
     return tuple(
         replace(one, cause=SlownessCause.NODE)
         if one.rank not in still and nodes.get(one.rank, one.node) != one.node

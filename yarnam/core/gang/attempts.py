@@ -119,11 +119,12 @@ def close_attempt(ctx: StepContext, outcome: str) -> None:
 
 
 def fail_attempt(ctx: StepContext, outcome: str, code: ExitCode = ExitCode.GANG_TIMEOUT) -> None:
-    """One failed acquisition more: back off, or end when the last attempt is used up."""
+    """Count a failed acquisition: back off, or finish the job after its last attempt."""
     close_attempt(ctx, outcome)
-    # What an agent has seen of a node is learnt by the planner: out of bounds it is only within
-    # the attempt, since the whole gang may well fit on the nodes that did not go with the rest.
-    unfit = (one.node for one in ctx.gang.refusals if one.is_unfit)
+    # The planner learns what an agent found wrong with a node. The node is out of bounds only
+    # within this attempt: the whole gang may well fit on the nodes that did not suit the other
+    # tasks.
+    unfit = (refusal.node for refusal in ctx.gang.refusals if refusal.is_unfit)
     avoid = tuple(dict.fromkeys((*_not_granted(ctx.gang), *unfit)))
     ctx.gang = replace(ctx.gang, failures=ctx.gang.failures + 1, avoid=avoid)
     if ctx.gang.failures < ctx.policy.attempts:

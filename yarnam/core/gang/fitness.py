@@ -1,8 +1,8 @@
-"""Is this grant good? What is refused, what is remembered of it, and where asking again is no use.
+"""Decide whether to hold a grant, which refusals to count, and when asking again is useless.
 
 A grant is refused when its node is one that the job does not use, when it is not where it was asked
-for, when the gang as a whole would not be what its rung says, when the agent in it is another
-one than that of the container, or has found other GPUs than the job wants, and, of a task that is
+for, when the gang as a whole would not be what its rung says, when the agent in it is another one
+than that of the container, or has found other GPUs than the job wants, and, of a task that is
 replaced, when its node has a strike and the plan does without it.
 
 YARN may grant the same unfit node again and again: nothing tells it not to. What was refused is
@@ -36,8 +36,8 @@ class Misfit:
 
     why: str
     is_unfit: bool
-    """Whether the node's GPUs are the reason, their model or who has them: it is no use to the role
-    in this attempt."""
+    """Whether the node's GPUs are the reason, by their model or their holder: the node is useless
+    to the role in this attempt."""
 
 
 def why_refused(
@@ -47,8 +47,8 @@ def why_refused(
     event: ContainerGranted | AgentRegistered,
     at_s: float,
 ) -> Misfit | None:
-    """Why this grant, or the agent that registered in it, is not what ``member`` was asked for;
-    ``None`` means it is. ``member`` is as it was before the event; members that are about to join
+    """Explain why this grant, or the agent that registered in it, does not suit ``member``;
+    ``None`` if it does. ``member`` is as it was before the event; members that are about to join
     the gang count as its own."""
     if isinstance(event, AgentRegistered):
         return _of_agent(gang, policy, member, event)
@@ -67,7 +67,7 @@ def why_refused(
 def note_refusal(ctx: StepContext, member: Member, node: NodeId, misfit: Misfit) -> None:
     """Count one grant that is released."""
     service = member.target.service
-    known = {(one.node, one.service): one for one in ctx.gang.refusals}
+    known = {(refusal.node, refusal.service): refusal for refusal in ctx.gang.refusals}
     old = known.get((node, service))
     known[node, service] = Refusal(
         node,

@@ -1,4 +1,4 @@
-"""What the gang asks for: plans of the planner, containers of YARN."""
+"""The gang's requests: plans from the planner, containers from YARN."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def describe(gang: Gang, now_s: float) -> JobStatus:
 
 
 def _history(gang: Gang) -> tuple[AttemptRecord, ...]:
-    """Of the attempt in progress what it has been granted until now."""
+    """The last attempts; the one in progress shows its grants so far."""
     shown = gang.history[-HISTORY_SHOWN:]
     if not shown or shown[-1].ended_at_s is not None:
         return shown

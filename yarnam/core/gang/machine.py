@@ -3,11 +3,11 @@
 Theory of operation
 ===================
 
-A gang is all or none: every task of it is held at the barrier before any process of it runs, and
-when one is lost they all stop, but in a *live* gang. ``step`` is the only place where that is
-decided. It is a pure function; the AM's loop, the simulator, the recovery after a crash of the AM
-and the replay of a bug report are the same fold over it. What it does with each event in each phase
-is the table in ``transitions``, which it executes.
+A gang is all or none: every task is held at the barrier before any process runs, and when one is
+lost they all stop, except in a *live* gang. ``step`` alone decides that. It is a pure function; the
+AM's loop, the simulator, the recovery after a crash of the AM and the replay of a bug report are
+the same fold over it. It executes the table in ``transitions``, which says what to do with each
+event in each phase.
 
 The happy path::
 
@@ -38,27 +38,27 @@ The happy path::
   still run are stopped, and the machine waits (STOP timer) until every end
   is known *and explained*, since the first report is seldom the first cause: peers of a dead
   task fail too. Then it concludes: the user's failure, the platform's, or the end.
-- **REPLACING**: a launched gang that lost tasks to the platform goes on from STOPPING in place:
+- **REPLACING**: a launched gang that lost tasks to the platform continues from STOPPING in place:
   containers whose agents are well are kept and parked, the planner is asked for the missing tasks
   beside them, and when all are READY again, everything starts under a new attempt number. The
   RECOVERY timer limits it; beyond it, all is released and the gang backs off. A gang of which YARN
-  *preempted* a task keeps nothing: it goes as one.
+  *preempted* a task keeps nothing: all of it is released.
 - **leaving**: YARN announces a preemption seconds ahead, and the end of a node with a time-out. The
   gang is stopped before that (LEAVE waits for the latter), gives all back and backs off, for free.
-- **stragglers**: ranks that slow a gang that RUNs are noted; where the job asks for it, the gang is
-  stopped, and what runs on their nodes is replaced in place.
-- **idle GPUs** of a gang that RUNs are noted with the likely cause, and nothing is done about them.
-- **elastic**: a gang may have fewer tasks than its most, never fewer than its least. While it RUNs
-  it probes the cluster now and then (RESIZE); to grow it gets more containers while it trains
+- **stragglers**: ranks that slow a RUNNING gang are noted; if the job asks for it, the gang is
+  stopped, and the tasks on their nodes are replaced in place.
+- **idle GPUs** of a RUNNING gang are noted with the likely cause, but not acted on.
+- **elastic**: a gang may have fewer tasks than its most, never fewer than its least. While RUNNING
+  it probes the cluster periodically (RESIZE); to grow it gets more containers while it trains
   (GROWTH limits that); to change its size it goes through STOPPING straight to the barrier, under a
-  new attempt number, for free. It shrinks where another gang would back off: see
-  ``elastic.growth`` and, for when, ``elastic.sizing``.
-- **live**: an elastic gang whose framework forms the group of processes anew by itself stays in
+  new attempt number, for free. It shrinks where another gang would back off: see ``elastic.growth``
+  and, for when, ``elastic.sizing``.
+- **live**: an elastic gang whose framework re-forms the group of processes on its own stays in
   RUNNING, and in its attempt, while tasks leave it or join it: see ``elastic.live``.
 - **pre-run**: one process of the job may be tried before all that, as a gang of one with limits of
   its own (PRE_RUN is the time after which it has passed): see ``phases.pre_run``.
-- **STORING**: of a job with outputs: the gang has succeeded and holds nothing any more; what its
-  tasks wrote is being made the job's output. Limited by STORE. See ``phases.storing``.
+- **STORING**: the gang of a job with outputs has succeeded and holds nothing any more; the files
+  that its tasks wrote become the job's output. Limited by STORE. See ``phases.storing``.
 - **BACKING_OFF**: nothing is held. The wait is drawn uniformly from nothing to
   min(cap, base * 2^(n-1)) (full jitter), so that gangs that collided do not collide again.
 - **SUCCEEDED, FAILED, CANCELLED**: one ``Finish``; afterwards only late containers are released.

@@ -24,7 +24,7 @@ UNKNOWN_SIZE_LIMIT = 1
 
 
 def strike(ctx: StepContext, node: NodeId, why: str, *, is_full: bool = False) -> None:
-    """Count a fault of a node; ``is_full``: it counts as all strikes at once."""
+    """Count a fault of a node. With ``is_full`` it weighs as much as all strikes together."""
     rules = ctx.policy.retry.blacklist
     weight = max(1, rules.strikes) if is_full else 1
     kept = tuple(s for s in ctx.gang.strikes if ctx.at_s < s.at_s + rules.expiry_s)

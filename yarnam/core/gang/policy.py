@@ -49,7 +49,7 @@ class SizePolicy:
 
 @dataclass(frozen=True, slots=True)
 class GangPolicy:
-    """What a gang lives by: the limits of its job. Times in seconds."""
+    """The limits of a job's gang. Times in seconds."""
 
     roles: tuple[tuple[str, int], ...]
     """Processes wanted of each role; a plan must give exactly these, in whatever shape."""
@@ -57,17 +57,18 @@ class GangPolicy:
     retry: RetrySpec
     stop_grace_s: float
     rules: tuple[tuple[str, RolePolicy], ...] = ()
-    """Of the roles that have others than the usual ones: all tasks must succeed."""
+    """The rules of roles that deviate from the usual rule, by which all tasks must succeed."""
     stragglers: StragglerSpec = StragglerSpec()
     check: NodeCheck = NodeCheck.OFF
     failure_grace_s: float = 2.0
-    """In place of it for what writes no checkpoint when another part of the gang has failed."""
+    """The grace instead of ``stop_grace_s`` for processes that write no checkpoint when another
+    part of the gang has failed."""
     excluded: tuple[NodeId, ...] = ()
-    """By the job's own spec, for good."""
+    """Nodes that the job's own spec excludes for good."""
     included: tuple[NodeId, ...] = ()
-    """The only nodes that tasks may use, by the job's own spec; empty means all."""
+    """The only nodes that tasks may use, by the job's own spec; empty for all."""
     gpu_models: tuple[tuple[str, str], ...] = ()
-    """What GPUs each role with any wants: a model's words, ``same`` or ``any``."""
+    """The GPUs wanted by each role that uses any: the words of a model, ``same`` or ``any``."""
     stop_margin_s: float = 5.0
     """Added to the grace before a task that does not stop is given up: the agent's SIGKILL, its
     report (heartbeats come every 2 s) and one retry of it."""
@@ -77,23 +78,23 @@ class GangPolicy:
     backoff_floor_s: float = 1.0
     """Least back-off: released GPUs are free again after 0.5 to 1.5 s (skein-on-yarn.md, 12)."""
     replan_cap_s: float = 30.0
-    """Cap of the wait between two plan requests on a full cluster. A request is one call of the
+    """The longest wait between two plan requests on a full cluster. A request is one call of the
     RM's REST API, so it may come more often than a failed attempt, which held others' GPUs."""
     search_interval_s: float = 3.0
     """Longest wait between two plan requests for a lost task: the rest of the gang is idle
     meanwhile, and a request is one call of the RM's REST API."""
     search_grant_share: float = 1 / 3
-    """Of the recovery timeout: how long an ask for a lost task waits for its grant before it is
-    withdrawn and the planner is asked again. A node may be dead long before the RM notices
-    (10 min by default) and look free until then."""
+    """The share of the recovery timeout that an ask for a lost task waits for its grant before it
+    is withdrawn and the planner is asked again. A node may be dead long before the RM notices (10
+    min by default) and look free until then."""
     steady_run_s: float = 600.0
-    """A gang that has run for this long is not one that is preempted again and again: its back-off
+    """A gang that has run for this long does not count as preempted again and again: its back-off
     starts anew."""
     transient_limit_s: float = 3600.0
     """How long failures that a program calls transient are retried for free, without a steady run
-    or progress in between: what lasts for an hour is not transient to those who wait."""
+    or progress in between: a failure that lasts for an hour is not transient to its user."""
     tasks: int = 1
-    """Wanted at most."""
+    """The most tasks wanted."""
     memory_levels: int = 0
     """How often the containers may be enlarged after a process ran out of memory."""
     leaves_out_inputs: bool = False
@@ -106,19 +107,19 @@ class GangPolicy:
     user_faults: int = 2
     """Agents that must blame the job's own files or settings: one alone may be a sick node."""
     size: SizePolicy | None = None
-    """``None`` means the gang has one size."""
+    """``None`` if the gang has one size."""
     staging_timeout_s: float = 0.0
-    """0 means no inputs are brought to the nodes."""
+    """0 if no inputs are brought to the nodes."""
     store_timeout_s: float | None = None
-    """``None`` means the job has no outputs to store."""
+    """``None`` if the job has no outputs to store."""
     store_margin_s: float = 30.0
-    """For storing to stop and say how far it had come: one call to HDFS (8 s), twice, and what a
-    fail-over of its NameNode adds."""
+    """Time for storing to stop and report its progress: one call to HDFS (8 s), twice, and the
+    extra time of a fail-over of its NameNode."""
 
     pre_run: GangPolicy | None = None
-    """The limits of its pre-run; ``None`` means it has none."""
+    """The limits of its pre-run, if it has one."""
     pre_run_limit_s: float = 0.0
-    """Of a pre-run's own policy: how long its process must run without a failure."""
+    """In a pre-run's own policy: how long its process must run without a failure."""
 
     @property
     def attempts(self) -> int:
@@ -127,7 +128,7 @@ class GangPolicy:
 
     @property
     def ranges(self) -> tuple[tuple[str, int, int], ...]:
-        """Of each role the fewest and the most processes of a whole gang."""
+        """The fewest and the most processes of a whole gang, for each role."""
         size = self.size
         return tuple(
             (role, size.least * size.processes_per_task, most)
@@ -149,7 +150,7 @@ class GangPolicy:
         return tuple(sorted((name for name, _ in self.roles), key=key))
 
     def rules_of(self, role: str) -> RolePolicy:
-        """What the role's tasks have to come to."""
+        """The completion rules of the role."""
         return next((rules for name, rules in self.rules if name == role), RolePolicy())
 
 

@@ -193,9 +193,9 @@ class Storing:
     text: str
     """How it succeeded."""
     ending: VerdictKind | None = None
-    """What the job ends with once storing has stopped; ``None`` means it continues."""
+    """The verdict that ends the job once storing has stopped; ``None`` while it continues."""
     why: str = ""
-    """Why it is being stopped."""
+    """The reason for stopping it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +228,13 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Some tasks have no place: the planner is asked for one, and the rest of the gang is held."""
+    """Some tasks have no place: the gang asks the planner for one and holds its other
+    containers."""
 
     why: str
     """REPLACING: what was lost, and how. ACQUIRING: why the place asked for cannot help."""
     missing: tuple[Target, ...]
-    """What is not asked for yet: the planner works on it, or the next request is due."""
+    """Targets that are not asked for yet: the planner works on them, or the next request is due."""
     is_planning: bool = False
     """A plan request is out."""
     avoid: tuple[NodeId, ...] = ()
@@ -321,14 +322,14 @@ class Gang:
     misfits: int = 0
     """Grants refused in this attempt because they were not what was asked for."""
     refusals: tuple[Refusal, ...] = ()
-    """Of this attempt, by node and service."""
+    """Refused grants of this attempt, keyed by node and service."""
     reasks: int = 0
     user_faults: int = 0
     not_downloaded: tuple[tuple[str, NodeId], ...] = ()
     """Files that YARN could not bring to a container, and where."""
     timers: tuple[Timer, ...] = ()
     reason: str = ""
-    """Why the gang waits, or what the last attempt died of."""
+    """Why the gang waits, or why the last attempt ended."""
     stopping: Stopping | None = None
     history: tuple[AttemptRecord, ...] = ()
     search: Search | None = None
@@ -341,20 +342,20 @@ class Gang:
     suspicions: tuple[tuple[NodeId, float], ...] = ()
     """Other jobs' hints: the node, and when it was last reported."""
     cluster_nodes: int = 0
-    """Usable nodes at the last plan; 0 means not known."""
+    """Usable nodes at the last plan; 0 if unknown."""
     avoid: tuple[NodeId, ...] = ()
     """Nodes where the last attempt expected grants that did not come: the next one uses them last,
     since others may be there first, or a node may be dead long before the RM notices."""
     requested_size: int | None = None
-    """Tasks of the elastic role that somebody has asked for; ``None`` means the job chooses."""
+    """Tasks of the elastic role that were requested; ``None`` if the job chooses."""
     is_sized_by_policy: bool = False
-    """It was the policy of its queue that asked for this size."""
+    """The policy of its queue requested this size."""
     is_sized_by_program: bool = False
-    """It was the job's program, or its schedule."""
+    """The job's program or its schedule requested it."""
     program_size: int | None = None
-    """What the program or the schedule asked for last, whether that counts now or not."""
+    """The size that the program or the schedule requested last, whether it applies now or not."""
     scheduled: int = 0
-    """How many sizes of ``elastic.schedule`` have had their time."""
+    """How many sizes of ``elastic.schedule`` have been due."""
     is_yielding: bool = False
     """SUSPENDED by the policy of its queue, which resumes it."""
     growth: Growth | None = None
@@ -398,14 +399,14 @@ class Gang:
 
     @property
     def gpus_by_node(self) -> tuple[tuple[NodeId, int], ...]:
-        """What it holds, by the grants; with what has come for it to grow by, of which nobody else
-        knows."""
-        found: dict[NodeId, int] = {}
+        """The GPUs that it holds, by its grants, including containers to grow by, which only the
+        gang knows of yet."""
+        gpus: dict[NodeId, int] = {}
         for member in self.everyone:
             if member.grant is not None and member.is_holding:
                 node = member.grant.node
-                found[node] = found.get(node, 0) + member.target.resources.gpus
-        return tuple(sorted(found.items()))
+                gpus[node] = gpus.get(node, 0) + member.target.resources.gpus
+        return tuple(sorted(gpus.items()))
 
     def granted_in(self, attempt: int) -> list[Member]:
         """The members whose containers were asked for in this attempt, and granted."""

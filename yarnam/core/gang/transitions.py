@@ -81,7 +81,7 @@ from yarnam.core.model.job_status import Phase
 E = TypeVar("E", bound=Union[Event, AllEnded])
 Trouble = Union[ContainerEnded, AgentUnable, AgentSilent]
 Key = Union[type, TimerKind]
-"""What a row is found by: the event's type, or the timer that has fired."""
+"""The key of a row: the event's type, or the timer that has fired."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
-"""An elastic gang while it runs: probes of the cluster, a user's request, growing and shrinking.
+"""Resize a running elastic gang: probe the cluster, follow a user's request, grow and shrink.
 
-The cluster is probed now and then (the RESIZE timer), and at once when a user asks for another
-size. What a probe leads to is ``sizing.decide_size``'s to say. How a gang whose processes continue
-takes another size: see ``live``. Of all others: to shrink, all processes are stopped with time to
-write a checkpoint, and those that stay start again. To grow, more containers are asked for while
-the job still trains; they are parked until all of them are ready. Only then are the processes
-stopped, once, and all start again. If they do not come within the hold timeout, or one of them is
-unfit, they are released, and training is not interrupted."""
+The gang probes the cluster periodically (the RESIZE timer), and immediately when a user asks for
+another size. ``sizing.decide_size`` decides what follows from a probe. ``live`` resizes a gang
+whose processes continue; this module resizes all others. To shrink, it stops all processes with
+time to write a checkpoint, and restarts those that stay. To grow, it asks for more containers
+while the job still trains, and parks them until all of them are ready. Only then does it stop the
+processes, once, and start all of them again. If the containers do not come within the hold timeout,
+or one of them is unfit, it releases them without interrupting the training.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +159,7 @@ def note_size(ctx: StepContext, event: ScaleRequested) -> None:
 
 
 def take_size(ctx: StepContext, event: ScaleRequested) -> None:
-    """Elastic: shrink to it at once, or ProbeCluster for room to grow to it."""
+    """Elastic: shrink to the size immediately, or ProbeCluster for room to grow to it."""
     before = ctx.gang.requested_size
     note_size(ctx, event)
     requested = ctx.gang.requested_size
@@ -234,7 +235,7 @@ def ask_more(ctx: StepContext, event: PlanReady) -> None:
 
 
 def give_up_plan(ctx: StepContext, event: PlanReady | PlanRefused) -> None:
-    """There is no room: keep the size until the next probe."""
+    """No room: keep the size until the next probe."""
     ctx.gang = replace(ctx.gang, growth=None)
 
 

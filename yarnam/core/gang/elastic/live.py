@@ -1,7 +1,7 @@
 """A live gang: an elastic gang whose processes continue when it changes its size.
 
-Its framework forms the group of processes anew on its own (``elastic.restart: false``). So tasks
-leave a gang that RUNs, and further ones join it, one attempt long:
+Its framework re-forms the group of processes on its own (``elastic.restart: false``). So tasks
+leave and join a RUNNING gang within one attempt:
 
 - *Lost*: a task that the platform took is dropped, where enough are left. The others continue.
 - *Leaving*: to shrink, or before YARN takes a container, the processes of those tasks alone are
@@ -9,12 +9,12 @@ leave a gang that RUNs, and further ones join it, one attempt long:
 - *Joining*: the containers to grow by, all READY, start their processes as one (GROWTH limits
   that). Each is a member once its processes have started.
 
-Whoever belongs to the gang is told to the first task with ``LaunchGang``, each time it changes, and
-before anybody is stopped for it: the meeting point of the framework is there. What the framework
-cannot continue without ends the attempt, as in any gang: the loss of the first task, too few that
-are left, a process that failed, a loss while tasks start or end.
+``LaunchGang`` sends the current members to the first task, where the framework's rendezvous runs,
+after each change and before any task is stopped for it. Where the framework cannot continue, the
+attempt ends, as in any gang: the first task is lost, too few tasks are left, a process failed, or a
+task is lost while others start or end.
 
-The start is that of any gang: all or none. A live gang has one role.
+A live gang starts as any other: all or none. A live gang has one role.
 """
 
 from __future__ import annotations

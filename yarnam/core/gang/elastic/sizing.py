@@ -47,18 +47,18 @@ class SizeReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SizeFacts:
-    """What the gang knows of itself."""
+    """The gang's own state, for the decision on its size."""
 
     tasks: int
-    """Of the elastic role, running now."""
+    """Running tasks of the elastic role."""
     since_s: float
     """When it began to run at this size."""
     requested: int | None = None
-    """The size that somebody asked for."""
+    """The size that a user, the queue's policy or the program asked for."""
     over_since_s: float | None = None
     """Since when every probe has found that others should get some of its GPUs."""
     is_firm: bool = True
-    """Whether the requested size stays though a job of higher priority waits: a user's."""
+    """Whether the requested size stays even if a job of higher priority waits: a user's does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ SizeDecision = Union[Grow, Shrink, Keep]
 def decide_size(
     facts: SizeFacts, seen: ClusterProbe, policy: SizePolicy, now_s: float
 ) -> SizeDecision:
-    """What to do after one probe. ``Grow`` never goes beyond what fits, ``Shrink`` never below the
+    """Decide after one probe. ``Grow`` never goes beyond what fits, ``Shrink`` never below the
     least size."""
     if seen.outranked and (facts.requested is None or not facts.is_firm):
         return _make_way(facts, seen, policy, now_s)
@@ -168,7 +168,7 @@ def _take_idle(
 
 def next_probe_s(policy: SizePolicy, u: float) -> float:
     """The interval, shortened by up to a quarter: jobs that started together do not probe in step,
-    and two that see the same idle GPUs seldom ask for them at once."""
+    and two that see the same idle GPUs seldom ask for them simultaneously."""
     return policy.rules.grow_interval_s * (1.0 - 0.25 * u)
 
 
@@ -196,7 +196,7 @@ def waiting_jobs(tickets: Iterable[Ticket], queue: str) -> tuple[WaitingJob, ...
 def cluster_probe(
     spare: int, queue: QueueView, job: JobSpec, growth: Supplement, waiters: Collection[WaitingJob]
 ) -> ClusterProbe:
-    """What a probe for ``growth`` has found, ``spare`` further tasks among it."""
+    """The result of a probe for ``growth``, with room for ``spare`` more tasks."""
     target = growth.wanted[0].target
     mine = sum(task.role == target.role for task in growth.held)
     excess = excess_tasks(queue, waiters, mine, target.resources)

@@ -1,1 +1,1 @@
-"""What is done in each phase: guards and operations of the rows in ``gang.transitions``."""
+"""The guards and operations of the rows in ``gang.transitions``, by phase."""

@@ -179,7 +179,7 @@ def is_enough(policy: GangPolicy, members: Iterable[Member]) -> bool:
 
 
 def rest_is_enough(ctx: StepContext) -> bool:
-    """Of an elastic gang: whether those that are ready by now may start without the others."""
+    """Elastic: the tasks that are ready by now may start without the others."""
     return ctx.policy.size is not None and is_enough(ctx.policy, ready(ctx.gang))
 
 

@@ -313,14 +313,14 @@ def _then_words(ctx: StepContext) -> str:
 
 
 def budget(ctx: StepContext) -> RetryBudget | None:
-    """What a retry is paid from; ``None`` means no process was the first cause."""
+    """The budget that pays for a retry; ``None`` if no process was the first cause."""
     decision = _decision(ctx)
     return None if decision is None else decision.budget
 
 
 def _decision(ctx: StepContext) -> RetryDecision | None:
-    """What to do about a process that failed first, or a container that YARN ended for what it did;
-    ``None`` means the first cause is another one."""
+    """Decide on a retry after a process failed first, or after YARN ended a container for what it
+    did; ``None`` if the first cause is another one."""
     gang, policy = ctx.gang, ctx.policy
     action = action_after(gang)
     if action is None:
@@ -342,7 +342,7 @@ def _decision(ctx: StepContext) -> RetryDecision | None:
 
 
 def action_after(gang: Gang) -> RetryAction | None:
-    """What the rule of the first cause asks for; ``None`` means no process was it."""
+    """The retry action of the first cause's rule; ``None`` if no process was the first cause."""
     if gang.stopping is not None and gang.stopping.hang is not None:
         return gang.stopping.hang.finding.action
     loss = causing_loss(gang)
@@ -490,7 +490,7 @@ def _ended_well(gang: Gang) -> str:
 
 
 def platform_text(ctx: StepContext) -> str:
-    """What was lost, or else what failed."""
+    """Describe the causing loss, or else the first failure."""
     loss, culprit = causing_loss(ctx.gang), first_failure(ctx.gang)
     if loss is not None:
         return loss_text(*loss)

@@ -27,11 +27,11 @@ HARMLESS = frozenset({ExitKind.OK, ExitKind.STOPPED})
 
 CAUSE_SLACK_S = 7.0
 """A loss noticed up to this much after a process failed may have caused it: peers of a lost task
-fail at once, YARN's word comes a NodeManager heartbeat (1 s), an AM heartbeat (3 s while it is
-idle) and a poll (0.5 s) later, and the nodes' clocks differ."""
+fail immediately, YARN's report comes a NodeManager heartbeat (1 s), an AM heartbeat (3 s while it
+is idle) and a poll (0.5 s) later, and the nodes' clocks differ."""
 
 MAX_THEN = 8
-"""Processes that a verdict names after the first one."""
+"""How many processes a verdict names after the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def cause_of(gang: Gang) -> FirstCause | None:
 
 
 def _hang_cause(gang: Gang, hang: GangHung) -> FirstCause:
-    """Of the first rank that did not arrive, else of rank 0."""
+    """Blame the first rank that did not arrive, or rank 0 if none is known."""
     rank = min(hang.ranks, default=0)
     member = max(
         (member for member in gang.members if member.first_rank <= rank),

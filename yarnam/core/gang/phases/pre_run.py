@@ -53,7 +53,7 @@ def is_disturbed(ctx: StepContext, event: AllEnded) -> bool:
 
 
 def began_to_run(ctx: StepContext) -> None:
-    """Of a pre-run: start PRE_RUN."""
+    """Start PRE_RUN, in a pre-run."""
     if ctx.gang.is_pre_run:
         ctx.arm(TimerKind.PRE_RUN, ctx.policy.pre_run_limit_s)
 
@@ -105,7 +105,7 @@ def retry(ctx: StepContext, event: AllEnded) -> None:
 
 
 def _ended(ctx: StepContext, event: AllEnded) -> PreRunStatus:
-    """What is known of the program now."""
+    """The pre-run's result: what its process has shown of the program."""
     before = _status(ctx.gang)
     exits = [process for member in ctx.gang.members for process in member.exits]
     if not concluding.has_succeeded(ctx, event) and not _needs_memory(ctx):
@@ -114,8 +114,8 @@ def _ended(ctx: StepContext, event: AllEnded) -> PreRunStatus:
         before,
         state=PreRunState.PASSED,
         needs_memory=_needs_memory(ctx) and not concluding.has_succeeded(ctx, event),
-        step_s=next((one.step_s for one in exits if one.step_s is not None), None),
-        peak_memory_mib=max((one.peak_memory_mib or 0 for one in exits), default=0) or None,
+        step_s=next((process.step_s for process in exits if process.step_s is not None), None),
+        peak_memory_mib=max((process.peak_memory_mib or 0 for process in exits), default=0) or None,
     )
 
 

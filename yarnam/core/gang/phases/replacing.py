@@ -57,7 +57,7 @@ def give_up_preempted(ctx: StepContext, event: ContainerEnded) -> None:
 
 
 def time_out(ctx: StepContext, event: TimerFired) -> None:
-    """What is held has been idle for long enough: release all; DrawJitter."""
+    """The kept containers have idled for long enough: release all; DrawJitter."""
     ready = sum(member.state is MemberState.READY for member in ctx.gang.members)
     trouble = f"; last trouble: {ctx.gang.reason}" if ctx.gang.reason else ""
     limit_s = ctx.policy.gang.recovery_timeout_s
@@ -96,8 +96,8 @@ def keepable(ctx: StepContext) -> list[Member]:
 
 
 def begin_replacing(ctx: StepContext, text: str) -> None:
-    """Keep what can be kept, release the rest, and ask for room for what is missing; where nothing
-    is, the barrier opens at once."""
+    """Keep the containers that can be kept, release the rest, and ask the planner for room for the
+    missing tasks; if none is missing, open the barrier immediately."""
     rung = ctx.gang.rung
     assert rung is not None
     kept = keepable(ctx)

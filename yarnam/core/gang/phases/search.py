@@ -38,18 +38,18 @@ def is_found(ctx: StepContext, event: PlanReady) -> bool:
 
 
 def is_hopeless(ctx: StepContext, event: PlanRefused) -> bool:
-    """What is missing never fits; or, elastic: those that are ready are enough without it."""
+    """The missing tasks never fit; or, elastic: the ready ones are enough without them."""
     search = ctx.gang.search
     if search is None or not search.is_planning:
         return False
-    # An elastic gang does not stand idle for what is not there: it grows when it comes. One that
-    # has not run yet waits for it until HOLD ends.
+    # An elastic gang that has run does not idle until there is room: it grows when there is. A gang
+    # that has not run yet waits until HOLD ends.
     is_replacing = ctx.gang.phase is Phase.REPLACING
     return event.no_fit.is_never or (is_replacing and rest_is_enough(ctx))
 
 
 def is_open(ctx: StepContext, event: PlanRefused) -> bool:
-    """What is missing does not fit now."""
+    """The missing tasks do not fit now."""
     return ctx.gang.search is not None and ctx.gang.search.is_planning
 
 

@@ -1,12 +1,14 @@
-"""STORING: the gang has succeeded, and what its tasks wrote becomes the job's output.
+"""STORING: the gang has succeeded, and the files that its tasks wrote become the job's output.
 
-No container is held any more: storing is a matter of renames, and GPUs must not wait for it. The
-shell does it (``StoreOutputs``), as often as it is told, and says in the end that the output is
-there or that it will not be. Two things end it early: its limit (STORE) and a user's cancel. Then
-the shell is told to stop and has ``store_margin_s`` to say which of the two it was in the end
-(STOP), for a rename under way may still have happened. Nothing is ever run again from here.
+The gang holds no container any more: storing is a matter of renames, and GPUs must not wait for it.
+The shell does it (``StoreOutputs``), as often as the machine orders it, and finally reports that
+the output is in place or that it will not be. Two things end it early: its limit (STORE) and a
+user's cancel. Then the machine orders the shell to stop, and the shell has ``store_margin_s`` to
+report the outcome (STOP), for a rename under way may still succeed. Nothing is ever run again from
+here.
 
-A new ApplicationMaster continues where the last one stopped."""
+A new ApplicationMaster continues where the last one stopped.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ def succeed(ctx: StepContext, event: OutputsStored) -> None:
 
 
 def note_trouble(ctx: StepContext, event: StoringTroubled) -> None:
-    """Remember why it takes so long."""
+    """Remember why storing is delayed."""
     ctx.gang = replace(ctx.gang, reason=event.message)
 
 

@@ -1,1 +1,1 @@
-"""What the roles of a gang are to each other: ranks, order, and when the gang is complete."""
+"""How the roles of a gang relate: ranks, start order, and when the gang is complete."""

@@ -1,4 +1,4 @@
-"""What has become of each role, for people: ``JobStatus.roles``."""
+"""The state of each role, for people: ``JobStatus.roles``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from yarnam.core.model.job_status import RoleStatus
 
 
 def role_states(gang: Gang, job: JobSpec, policy: GangPolicy) -> tuple[RoleStatus, ...]:
-    """Of a job in which some role ends, fails or starts in another way than the usual one; empty
-    means of any other job, and of a pre-run."""
+    """List the roles of a job in which some role does not end, fail or start in the usual way;
+    empty for any other job, and for a pre-run."""
     if not policy.rules or gang.is_pre_run:
         return ()
     members = gang.members

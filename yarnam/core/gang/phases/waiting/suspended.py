@@ -1,9 +1,10 @@
-"""SUSPENDED: a user, or the policy of its queue, has the gang hold nothing; the job continues when
-it is resumed.
+"""SUSPENDED: the gang holds nothing, because a user or the policy of its queue suspended it; the
+job continues when it is resumed.
 
-A launched gang is stopped first, as before a preemption: its processes come to one more step and
-save. Whatever else the gang is about, it gives up at once. A process that fails while it is stopped
-(its checkpoint cannot be written, say) is a failure like any other, and the job is not suspended.
+A launched gang is stopped first, as before a preemption: its processes finish one more step and
+save. In any other phase, the gang gives up its work immediately. A process that fails while it is
+stopped (its checkpoint cannot be written, say) is a failure like any other, and the job is not
+suspended.
 """
 
 from __future__ import annotations
