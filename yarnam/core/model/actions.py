@@ -1,4 +1,4 @@
-"""What the gang machine wants done. Each action is idempotent per (attempt, kind, target)."""
+"""The actions that the gang machine orders. Each is idempotent per (attempt, kind, target)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ class RequestPlan:
     first_rung: int
     excluded: tuple[NodeId, ...] = ()
     suspects: tuple[NodeId, ...] = ()
-    """Nodes to use last: this job has had trouble there, not enough to exclude them."""
+    """Nodes to use last: this job has had trouble there, but not enough to exclude them."""
     doubtful: tuple[NodeId, ...] = ()
-    """Nodes to use last but for the suspects: others have had trouble there, or no grant came."""
+    """Nodes to use after all but the suspects: other jobs have had trouble there, or no grant
+    came."""
     supplement: Supplement | None = None
     most_tasks: int | None = None
-    """Of the elastic role, where there is one; ``None`` means as many as the job may have."""
+    """The most tasks of the elastic role, where there is one; ``None`` for the job's own limit."""
     least_tasks: int | None = None
-    """Of the elastic role: fewer will not do now; ``None`` means as few as the job may have."""
+    """The fewest tasks of the elastic role that will do now; ``None`` for the job's own limit."""
     memory_level: int = 0
     """How often the containers have been enlarged."""
     is_pre_run: bool = False
@@ -112,8 +113,8 @@ class CheckedNode:
 
 @dataclass(frozen=True, slots=True)
 class CheckNodes:
-    """Have these nodes checked, all at once; answered by ``NodeChecked``. ``check`` is a number
-    that is used once."""
+    """Have all of these nodes checked simultaneously; answered by ``NodeChecked``. ``check`` is a
+    number that is used once."""
 
     attempt: int
     check: int
@@ -150,10 +151,10 @@ class StopTask:
     grace_s: float
     reason: str
     idle_grace_s: float | None = None
-    """SIGKILL after this already where none of them writes a checkpoint; None: ``grace_s``."""
+    """The grace where none of the processes writes a checkpoint; ``None`` for ``grace_s``."""
     agreeing: int = 0
-    """How many tasks end after the same step, if their code gives its steps; 0 means each on its
-    own."""
+    """How many tasks end after the same step, if their code reports its steps; 0 if each ends on
+    its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class TimerKind(Enum):
     PRE_RUN = "pre-run"  # the pre-run has lasted for long enough
     READY = "ready"  # a role that others start after is not ready
     LEAVE = "leave"  # time to leave a node that is about to leave the cluster
-    SUSPENSION = "suspension"  # a suspended job resumes by itself
+    SUSPENSION = "suspension"  # a suspended job resumes automatically
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class AmRestarted:
 
 @dataclass(frozen=True, slots=True)
 class PlanReady:
-    """The planner's answer to ``RequestPlan``: the rungs at or below the one asked for."""
+    """a suspended job resumes automatically"""
 
     at_s: float
     attempt: int
@@ -162,7 +162,8 @@ class AgentRegistered:
     log_address: str = ""
     """host:port at which the agent serves its logs."""
     gpu_model: str = ""
-    """Of the leased GPUs, as the node's own tools name it; empty means none, or not known."""
+    """The model of the leased GPUs, as the node's own tools name it; empty if there are none, or it
+    is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ class NodeChecked:
 
 @dataclass(frozen=True, slots=True)
 class TaskStaged:
-    """What the task's processes read lies on its node."""
+    """The inputs of the task's processes lie on its node."""
 
     at_s: float
     ask: AskId
@@ -227,14 +228,14 @@ class TaskReady:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailing:
-    """A process of the task has failed. Its agent ends the others of the task, and says how they
-    all ended by ``TaskExited``."""
+    """A process of the task has failed. Its agent ends the task's other processes, and reports how
+    all of them ended in ``TaskExited``."""
 
     at_s: float
     ask: AskId
     attempt: int
     exits: tuple[ProcessExit, ...]
-    """Of the processes that have ended so far."""
+    """The processes that have ended so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +336,7 @@ class CancelRequested:
 
 
 SUSPENSION_S = 7 * 86400.0
-"""How long a suspended job stays so, unless it is told otherwise: its ApplicationMaster holds a
+"""How long a job stays suspended unless the request says otherwise: its ApplicationMaster holds a
 container meanwhile."""
 
 MAX_SUSPENSION_S = 365 * 86400.0

@@ -70,19 +70,19 @@ class Completion:
 
 
 class EarlyExit(Enum):
-    """What it means when a task of a service ends with success before the others have ended."""
+    """The outcome when a task of a service succeeds before the other roles have ended."""
 
     ACCEPT = "accept"
     FAIL = "fail"
 
 
 class StartCondition(Enum):
-    """What the tasks of another role must have come to."""
+    """The state that the tasks of another role must have reached."""
 
     STARTED = "started"
     """All of their processes run, or have ended."""
     READY = "ready"
-    """They have said so by the SDK, or listen on their port (``ReadySpec``), or have ended."""
+    """They have reported it by the SDK, or listen on their port (``ReadySpec``), or have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,23 +120,24 @@ class RoleSpec:
     ports: tuple[str, ...] = ()
     """Names of extra ports, each process gets one of each as ``YARNAM_PORT_<NAME>``."""
     gpu_model: str = ""
-    """As in ``PlacementSpec``, for this role alone; empty means the job's."""
+    """The GPU model as in ``PlacementSpec``, for this role alone; empty for the job's."""
     node_label: str | None = None
-    """As in ``PlacementSpec``, where the roles of a job have different ones; ``None`` means all
-    roles have the job's."""
+    """The node label as in ``PlacementSpec``, if the roles of a job have different ones; ``None``
+    for the job's."""
     min_tasks: int | None = None
-    """Fewest tasks that the gang may run with, ``tasks`` being the most (an elastic role); ``None``
-    means exactly ``tasks``. At most one role of a job is elastic."""
+    """The fewest tasks that the gang may run with, ``tasks`` being the most (an elastic role);
+    ``None`` for exactly ``tasks``. At most one role of a job is elastic."""
     completion: Completion = Completion()
     service: bool | None = None
-    """Whether it runs until the other roles are complete, and is stopped then; ``None`` means a
-    role ``ps`` beside others does."""
+    """Whether the role runs until the other roles are complete, and is stopped then; ``None`` if
+    that holds only for a role ``ps`` beside others."""
     early_exit: EarlyExit = EarlyExit.ACCEPT
-    """Of a service."""
+    """The outcome if a service's task ends early."""
     optional: bool = False
-    """Whether its tasks may fail, or be lost, without the gang."""
+    """Whether the gang survives the failure or loss of its tasks."""
     after: tuple[After, ...] = ()
-    """What must come before its processes start; its containers wait at the barrier."""
+    """The roles that must have come this far before its processes start; its containers wait at the
+    barrier."""
     ready: ReadySpec = ReadySpec()
 
     @property
@@ -145,18 +146,18 @@ class RoleSpec:
 
 
 class NodeCheck(Enum):
-    """What is checked on the nodes of a gang before its processes start."""
+    """The extent of the check of a gang's nodes before its processes start."""
 
     OFF = "off"
     QUICK = "quick"
     """CPU, memory, disk and links, in some seconds."""
     FULL = "full"
-    """The same for longer, and GPUs where there are tools for them."""
+    """The same for longer, and GPUs if the node has tools for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementSpec:
-    """What the user wants of the placement."""
+    """The user's constraints on the placement."""
 
     node: TopologyConstraint = TopologyConstraint.PREFERRED
     """The whole gang on as few nodes as possible (REQUIRED: on exactly that few)."""
@@ -166,15 +167,15 @@ class PlacementSpec:
     exclude_nodes: tuple[str, ...] = ()
     max_nodes: int | None = None
     include_nodes: tuple[str, ...] = ()
-    """The only nodes that tasks may use; empty means all."""
+    """The only nodes that tasks may use; empty for all."""
     gpu_model: str = SAME_GPU_MODEL
     """``same``: one model across the gang; ``any``; else words of a model's name (``A100``), and
     one model that has them across the gang."""
     anti_affinity: tuple[tuple[str, str], ...] = ()
     """Pairs of roles whose tasks share no node; a role with itself: its tasks share none."""
     node_label: str = ""
-    """The label of the only nodes that tasks may use; empty means the nodes without a label. Only
-    the Capacity Scheduler has labels."""
+    """The label of the only nodes that tasks may use; empty for the nodes without a label. Only the
+    Capacity Scheduler has labels."""
     near_data: bool = True
     """Prefer nodes that hold blocks of the inputs, among placements as good otherwise."""
     check: NodeCheck = NodeCheck.OFF
@@ -225,14 +226,14 @@ class BlacklistSpec:
     MapReduce's (``yarn.app.mapreduce.am.job.node-blacklisting.ignore-threshold-node-percent``)."""
 
     strikes: int = 2
-    """Faults of a node before it is excluded; 0 means never."""
+    """Faults of a node before it is excluded; 0 disables the blacklist."""
     expiry_s: float = 3600.0
     """How long a strike counts."""
     cool_down_s: float = 3600.0
-    """How long an excluded node stays so."""
+    """How long an excluded node remains excluded."""
     max_share: float = 0.34
-    """Most of the cluster's nodes that may be excluded at once, as a share: one of three is just
-    allowed. Beyond it the oldest exclusions are lifted."""
+    """The largest share of the cluster's nodes that may be excluded simultaneously: one of three is
+    just allowed. Beyond it the oldest exclusions are lifted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,13 +241,13 @@ class MoreMemorySpec:
     """How a gang that ran out of main memory is started again in larger containers."""
 
     factor: float = 1.5
-    """Each time, all containers get this many times the memory."""
+    """Each restart gives all containers this many times the memory."""
     max_mib: int = 0
-    """Of one container; 0 means what ``MOST_MEMORY_LEVELS`` allows."""
+    """The most memory of one container; 0 for the limit of ``MOST_MEMORY_LEVELS`` enlargements."""
 
 
 MOST_MEMORY_LEVELS = 3
-"""Times that containers are enlarged. Each time is a further set of Skein services to declare at
+"""How often containers may be enlarged. Each time is a further set of Skein services to declare at
 submit; with the usual factor the last one has 3.4 times the memory, and a program that needs more
 than that leaks."""
 
@@ -373,19 +374,19 @@ class CheckpointSpec:
     keep: int = 3
     in_background: bool = False
     every: int = 0
-    """Steps between two saves; 0 means the code decides."""
+    """Steps between two saves; 0 if the code decides."""
     keep_every: int = 0
-    """Of each this many steps one checkpoint stays; 0 means none for that reason."""
+    """One checkpoint of each this many steps is kept; 0 keeps none for that reason."""
     best_metric: str = ""
-    """Name of the metric by which the best stay; empty means none for that reason."""
+    """The metric by which the best checkpoints are kept; empty keeps none for that reason."""
     best_mode: str = "min"
     best_keep: int = 1
     restore: str = "newest"
     """``newest``, ``none`` or a step: what the job's first attempt begins with."""
     spool_limit_s: float = 3600.0
-    """How long a checkpoint may wait on the local disk; 0 means none does."""
+    """How long a checkpoint may wait on the local disk; 0 if none may."""
     spool_max_mib: int = 0
-    """Of all that waits there; 0 means until a tenth of the disk is left."""
+    """The most space of all waiting checkpoints; 0 for as much as leaves a tenth of the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +402,7 @@ class ShippedFile:
 
 
 class OnCorrupt(Enum):
-    """What to do about files of an input that are known to be corrupt."""
+    """The treatment of an input's files that are known to be corrupt."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -470,23 +471,24 @@ class StagingSpec:
     """How agents bring inputs to the nodes' own disks."""
 
     timeout_s: float = 3600.0
-    """From the moment that the gang is complete until every node has what its processes read. The
-    GPUs are idle meanwhile."""
+    """The time from the completion of the gang until every node has the inputs of its processes.
+    The GPUs are idle meanwhile."""
     cache_max_mib: int = 0
-    """Of the user's cache on a node, over all its disks; 0 means half of each disk."""
+    """The size of the user's cache on a node, over all its disks; 0 for half of each disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoringSpec:
-    """How what the tasks wrote comes to be the job's output. Times in seconds."""
+    """How the files that the tasks wrote become the job's output. Times in seconds."""
 
     replace: bool = False
-    """Whether an output that is there already gives way when the new one is whole."""
+    """Whether an existing output is replaced once the new one is complete."""
     keep_on_failure: bool = False
-    """Whether what the tasks of a job wrote that did not succeed stays, beside the output."""
+    """Whether the files that an unsuccessful job's tasks wrote are kept, beside the output."""
     timeout_s: float = 3600.0
-    """From the gang's success until the output must be there. No container is held meanwhile, so
-    it outlasts a NameNode that starts anew: one of a large cluster takes tens of minutes."""
+    """The time from the gang's success until the output must be in place. No container is held
+    meanwhile, so the limit outlasts a restart of the NameNode, which takes tens of minutes on a
+    large cluster."""
 
 
 BUNDLED_PYTHON = "bundled"
@@ -536,9 +538,9 @@ class EnvironmentSpec:
     archive: str = ""
     """An archive (tar.gz, zip) on HDFS or local, unpacked as ``environment``; python is inside."""
     packed_from: PackedFrom | None = None
-    """Until the submit has made the archive."""
+    """The source of the archive, until the submit has made it."""
     image: ContainerImage | None = None
-    """What the tasks' containers are started from; ``None`` means the node itself."""
+    """The container image of the tasks; ``None`` if they run on the node itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,7 +550,7 @@ class AmSpec:
     resources: Resources = Resources(am_memory_mib(1, has_inputs=False), vcores=1)
     attempts: int = 2
     attempts_interval_s: float = 3600.0
-    """Of the failed AM attempts only those of this last while count against ``attempts``."""
+    """Only failed AM attempts within this last period count against ``attempts``."""
     agent_silence_s: float = 8.0
     """An agent not heard of for this long is lost (heartbeats come every 2 to 4 s)."""
     orphan_timeout_s: float = 30.0
@@ -557,8 +559,8 @@ class AmSpec:
     """Between SIGTERM and SIGKILL of the user's processes."""
     failure_grace_s: float = 2.0
     """The same when a part of the gang has failed or is lost, for processes that write no
-    checkpoint: they wait for the others in vain. Long enough for a handler of SIGTERM that begins
-    a checkpoint; whoever writes one has ``stop_grace_s``."""
+    checkpoint: they wait for the others in vain. It suffices for a handler of SIGTERM that begins a
+    checkpoint; a process that writes one has ``stop_grace_s``."""
 
 
 class PreRunMode(Enum):
@@ -584,20 +586,22 @@ class PreRunSpec:
     """How one process of the job is tried before its gang is acquired."""
 
     mode: PreRunMode = PreRunMode.OFF
-    """Off unless asked for: a program that needs all its processes would fail as one of one, and
-    nobody but its author knows."""
+    """Off by default: a program that needs all its processes would fail alone, and only its author
+    knows."""
     steps: int = 3
-    """Reports of a step after which the SDK ends it."""
+    """The SDK ends the pre-run after this many reported steps."""
     time_limit_s: float = 60.0
-    """From the start of the process; one that has not failed by then has passed."""
+    """The time from the start of the process after which it has passed, unless it has failed."""
     min_gpus: int = 16
-    """AUTO: of the whole gang. Smaller ones start sooner than a pre-run would have ended."""
+    """For AUTO: the fewest GPUs of the whole gang. Smaller gangs start sooner than a pre-run would
+    end."""
     gpu: bool = True
     """Whether it gets the GPUs of one process."""
     is_due: bool = False
-    """Decided at submit."""
+    """The submit decides it."""
     key: str = ""
-    """What it tries: SHA-256 of code, environment and command, in hex. Known from the submit on."""
+    """The identity of the tested program: SHA-256 of code, environment and command, in hex. Known
+    from the submit on."""
 
 
 ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
@@ -615,14 +619,14 @@ class ChannelKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ChannelSpec:
-    """One receiver, and the states that it wants to hear of."""
+    """One receiver, and the states that it is notified of."""
 
     kind: ChannelKind
     url: str = field(default="", repr=False)
     """A secret: it may carry a token or a password. Empty in the job's record."""
     states: tuple[JobState, ...] = ENDS
     to: tuple[str, ...] = ()
-    """Of a mail."""
+    """The recipients of a mail."""
     sender: str = ""
 
 
@@ -683,13 +687,14 @@ class JobSpec:
 
     @property
     def node_labels(self) -> tuple[str, ...]:
-        """Of its tasks' nodes, the first role's first; empty means the nodes without a label."""
+        """The labels of its tasks' nodes, the first role's first; empty for the nodes without a
+        label."""
         return tuple(dict.fromkeys(self.node_label(role.name) for role in self.roles))
 
     def node_label(self, role: str) -> str:
-        """Of the nodes for this role; for the job's pre-run, that of its leading role."""
+        """The node label of this role; for the job's pre-run, that of its leading role."""
         name = self.leading_role if role == PRE_RUN_ROLE else role
-        own = next((one.node_label for one in self.roles if one.name == name), None)
+        own = next((spec.node_label for spec in self.roles if spec.name == name), None)
         return self.placement.node_label if own is None else own
 
     @property
@@ -722,7 +727,8 @@ class JobSpec:
 
     @property
     def leading_role(self) -> str:
-        """See ``yarnam.core.model.ids.leading_role``: of those that are no services."""
+        """The leading role among those that are not services; see
+        ``yarnam.core.model.ids.leading_role``."""
         trained = [role.name for role in self.roles if role.name not in self.services]
         return leading_role(trained or [role.name for role in self.roles])
 

@@ -40,7 +40,7 @@ RECOVERY_POINTS = FINAL_PHASES | {
 
 
 class JobState(Enum):
-    """What the user sees: never RUNNING while the job waits."""
+    """The state that the user sees: never RUNNING while the job waits."""
 
     QUEUED = "QUEUED"
     PRE_RUN = "PRE_RUN"
@@ -85,25 +85,25 @@ class TaskStatus:
 
 
 class PreRunState(Enum):
-    """What is known of a job's pre-run."""
+    """The progress of a job's pre-run."""
 
     DUE = "due"
     """It has not ended yet, or it failed, and the job with it."""
     PASSED = "passed"
     GIVEN_UP = "given-up"
-    """It ended again and again by faults that are not the job's own."""
+    """It kept ending by faults that are not the job's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreRunStatus:
-    """Of a job with a pre-run."""
+    """The status of a job's pre-run."""
 
     state: PreRunState = PreRunState.DUE
     retries: int = 0
     step_s: float | None = None
-    """Seconds of one training step; ``None`` means the program does not report steps."""
+    """The duration of one training step; ``None`` if the program does not report steps."""
     peak_memory_mib: int | None = None
-    """The most main memory that its process has used; ``None`` means not known."""
+    """The most main memory that its process has used; ``None`` if unknown."""
     needs_memory: bool = False
     """It ran out of main memory: the gang begins with larger containers."""
 
@@ -129,7 +129,8 @@ def measured_words(step_s: float | None, peak_memory_mib: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What an observer has found about a running gang. Times in seconds since the epoch."""
+    """A condition that an observer has found in a running gang. Times in seconds since the
+    epoch."""
 
     type: str
     """The observer's name."""
@@ -177,7 +178,7 @@ class FlatLoss:
     since_step: int
     lasted_s: float
     share: float
-    """Of all steps that were seen."""
+    """The share of all observed steps."""
 
     @property
     def words(self) -> str:
@@ -208,7 +209,8 @@ class PredictedEnd:
 
 @dataclass(frozen=True, slots=True)
 class SizeStatus:
-    """Of an elastic job: tasks of its elastic role, now (0: none launched), at least, at most."""
+    """The number of tasks of a job's elastic role: running now (0 if none is launched), at least
+    and at most."""
 
     role: str
     tasks: int
@@ -216,9 +218,9 @@ class SizeStatus:
     most: int
     gpus_per_task: int
     requested: int | None = None
-    """What was asked for; ``None`` means the job chooses."""
+    """The requested size; ``None`` if the job chooses."""
     requested_by: str = "a user"
-    """Who asked for it: a user, the program, or the policy of its queue."""
+    """The requester: a user, the program, or the policy of its queue."""
 
     @property
     def words(self) -> str:
@@ -289,24 +291,24 @@ class WaitQueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class PolicyStatus:
-    """What the policy of its queue has decided for the job, as its own AM computes it."""
+    """The policy's decision for the job, as the job's own AM computes it."""
 
     policy: str
     version: int
-    """Of the administrator's choice."""
+    """The version of the administrator's choice."""
     act: str = ""
-    """run, wait, yield, size or move; empty means it has not looked yet."""
+    """run, wait, yield, size or move; empty before the first decision."""
     gpus: int = 0
-    """That it is to hold."""
+    """The GPUs that the job is to hold."""
     rank: int = 0
-    """In the order of the queue's jobs, from 1."""
+    """The rank in the order of the queue's jobs, from 1."""
     why: str = ""
     trouble: str = ""
-    """Why the jobs go by arrival instead; empty means they do not."""
+    """Why the jobs are ordered by arrival instead; empty if they are not."""
     service_gpu_s: float = 0.0
     """GPU-seconds that the job has attained."""
     pause_cost_s: float = 0.0
-    """What its last suspend and start have cost, as measured; 0 means not known."""
+    """The measured cost of its last suspend and start; 0 if unknown."""
     can_suspend: bool = False
     """Whether the policy may suspend it: it has a checkpoint."""
 
@@ -438,7 +440,7 @@ class StagingStatus:
 
 
 class Use(Enum):
-    """What a job's time was used for. What belongs to which: ``yarnam.core.accounting.ledger``."""
+    """The use of a job's time; see ``yarnam.core.accounting.ledger``."""
 
     WAITING = "waiting"
     HELD = "held-incomplete"
@@ -494,7 +496,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What the job held from this time on."""
+    """The containers and GPUs that the job held from this time on."""
 
     at_s: float
     containers: int
@@ -523,34 +525,34 @@ class JobStatus:
     granted_by_level: tuple[tuple[str, int], ...] = ()
     ready: int = 0
     restarts: int = 0
-    """Of a gang that ran, for faults of the infrastructure; in place or as a whole."""
+    """Restarts of a gang that ran, after faults of the infrastructure; in place or as a whole."""
     preemptions: int = 0
     blacklist: tuple[RefusedNode, ...] = ()
     """The nodes that the job refuses now, by its own experience."""
     wait_queue: WaitQueueStatus | None = None
-    """While the job waits for admission; ``None`` means it does not, or there is no wait queue."""
+    """The place in the wait queue while the job waits for admission; ``None`` otherwise, or without
+    a wait queue."""
     policy: PolicyStatus | None = None
-    """``None`` means nothing is chosen for its queue."""
+    """``None`` if its queue has no policy."""
     predicted_end: PredictedEnd | None = None
-    """``None`` means it has reported too little for one."""
+    """``None`` while the job has reported too little for a prediction."""
     size: SizeStatus | None = None
-    """``None`` means the job has one size."""
+    """``None`` if the job has one size."""
     roles: tuple[RoleStatus, ...] = ()
-    """Of a job in which some role starts, ends or may fail in another way than the usual one."""
+    """The states of the roles, if one starts, ends or may fail in another way than the usual
+    one."""
     stragglers: tuple[Straggler, ...] = ()
     """The ranks that slow the gang now, slowest first."""
     idle_gpus: IdleGpus | None = None
-    """That its GPUs idle now, with the likely cause; ``None`` means they do not, or nobody
-    knows."""
+    """The idle GPUs, with the likely cause; ``None`` if they are busy, or it is unknown."""
     excluded_files: tuple[ExcludedFiles, ...] = ()
-    """Of its inputs."""
+    """Corrupt files of its inputs that are left out."""
     suspects: tuple[SuspectStatus, ...] = ()
-    """Inputs that its processes have reported, and what was found."""
+    """Inputs that its processes have reported, with the results of their checks."""
     staging: StagingStatus | None = None
-    """``None`` means nothing is brought to the nodes' own disks, or no agent has said how far it
-    is."""
+    """``None`` if nothing is brought to the nodes' own disks, or no agent has reported yet."""
     output: OutputStatus | None = None
-    """From the time on when it is stored; ``None`` means not yet, or the job has none."""
+    """Set once the output is being stored; ``None`` before, or if the job has none."""
     deadline_s: float | None = None
     """When the current wait ends by its limit (hold, launch, stop) or the back-off is over."""
     step: int | None = None
@@ -563,10 +565,11 @@ class JobStatus:
     tracking_url: str = ""
     checkpoint: str = ""
     ledger: Ledger | None = None
-    """Up to ``at_s``; ``None`` means an older ApplicationMaster, or none was reached."""
+    """The ledger up to ``at_s``; ``None`` with an older ApplicationMaster, or if none was
+    reached."""
     holdings: tuple[Holding, ...] = ()
     """How many containers and GPUs it has held, from when on."""
     pre_run: PreRunStatus | None = None
-    """``None`` means the job has none."""
+    """``None`` if the job has no pre-run."""
     conditions: tuple[Condition, ...] = ()
-    """What observers find about the gang now, beside stragglers and idle GPUs."""
+    """Conditions of the gang that observers have found, beside stragglers and idle GPUs."""

@@ -47,8 +47,9 @@ CPU_CORES, MEMORY_BYTES = "cpu_cores", "memory_bytes"
 READ_RATE, WRITE_RATE = "read_bytes_per_s", "written_bytes_per_s"
 GPU_PERCENT, GPU_MEMORY_BYTES = "gpu_percent", "gpu_memory_bytes"
 USAGE_METRICS = (CPU_CORES, MEMORY_BYTES, READ_RATE, WRITE_RATE, GPU_PERCENT, GPU_MEMORY_BYTES)
-"""What the agent itself measures of a process and of what it has started; of its GPUs where NVML
-is. They travel with the metrics that the process reports, and replace its own of these names."""
+"""The metrics that the agent itself measures of a process and its children; of their GPUs if NVML
+is available. They travel with the metrics that the process reports, and replace those of the same
+names."""
 
 
 @dataclass(frozen=True, slots=True)

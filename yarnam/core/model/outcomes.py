@@ -114,7 +114,7 @@ class RetryAction(Enum):
 
 
 class Stream(Enum):
-    """What a process writes its output to."""
+    """The stream that a process writes its output to."""
 
     STDOUT = "stdout"
     STDERR = "stderr"
@@ -139,12 +139,13 @@ class Finding:
     action: RetryAction
     blame: Blame
     line: str = ""
-    """The evidence: the line that the rule matched; empty means the exit status alone."""
+    """The evidence: the line that the rule matched; empty if the rule matched the exit status
+    alone."""
     origin: Origin | None = None
-    """Of that line; ``None`` means not known, or it is no line of the log."""
+    """The origin of that line; ``None`` if unknown, or the line is not from the log."""
     explanation: str = ""
     hint: str = ""
-    """What to do next."""
+    """The next action for the user."""
     is_weak: bool = False
     """A general sign of failure: any better evidence in the gang counts more."""
     at_s: float | None = None
@@ -198,13 +199,13 @@ class FirstCause:
 
 
 class SlownessCause(Enum):
-    """What a slow rank is slow by, as far as attempts on other nodes have shown it."""
+    """The cause of a rank's slowness, as far as attempts on other nodes have shown it."""
 
     UNKNOWN = "unknown"
     NODE = "node"
-    """It stays with the node, whatever rank runs there."""
+    """The slowness stays with the node, whatever rank runs there."""
     DATA = "data"
-    """It goes with the rank, and so with its share of the data, wherever that runs."""
+    """The slowness follows the rank, and so its share of the data, to any node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,7 @@ class Straggler:
     rank: int
     node: str
     compute_s: float
-    """That it computes in a step, on its own."""
+    """The time that it computes in a step on its own."""
     usual_s: float
     """The median of all ranks."""
     slowdown: float
@@ -249,20 +250,19 @@ class IdleCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IdleGpus:
-    """That the GPUs of a running gang idle. Means over the gang and ``window_s``."""
+    """The GPUs of a running gang idle. Means over the gang and ``window_s``."""
 
     percent: float
-    """Of the time in which their GPUs are busy."""
+    """The share of time in which the GPUs are busy."""
     window_s: float
     cause: IdleCause
-    """Likely, not certain."""
+    """The likely cause, not a certain one."""
     cpu_cores: float
-    """Of each process."""
+    """The average per process."""
     read_bytes_per_s: float
-    """Of each process."""
+    """The average per process."""
     own_share: float | None = None
-    """Which part of a step each rank computes on its own, 0 to 1; ``None`` means they do not
-    say."""
+    """The share of a step that each rank computes on its own, 0 to 1; ``None`` if not reported."""
 
     @property
     def words(self) -> str:
@@ -295,18 +295,18 @@ class LinkMeasure:
 
 @dataclass(frozen=True, slots=True)
 class NodeMeasures:
-    """What the check of one node has found. 0 means it was not measured."""
+    """The measurements of one node's check; 0 if not measured."""
 
     cpu_mib_s: float = 0.0
     memory_mib_s: float = 0.0
     disk_mib_s: float = 0.0
     gpu_tflops: float = 0.0
-    """Of the slowest of the task's GPUs."""
+    """The result of the slowest of the task's GPUs."""
     links: tuple[LinkMeasure, ...] = ()
     trouble: tuple[str, ...] = ()
-    """What failed: the node is broken."""
+    """The failed measurements: the node is broken."""
     not_run: tuple[str, ...] = ()
-    """What was asked for and could not be measured here, and why."""
+    """The requested measurements that could not be made here, with the reason."""
     nccl_gib_s: float = 0.0
     """Bus bandwidth of an all-reduce among the task's GPUs."""
 

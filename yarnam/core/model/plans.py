@@ -140,8 +140,8 @@ class PlacementPlan:
     """Further targets to declare at submit: single nodes, for a gang whose tasks must keep apart or
     to few nodes."""
     lead: int = 0
-    """So many containers with GPUs are asked for first, the others once these are granted; 0 means
-    all at once."""
+    """How many containers with GPUs are requested first, the others once these are granted; 0 for
+    all in one request."""
 
     def __post_init__(self) -> None:
         if not self.rungs:
@@ -208,11 +208,11 @@ class NoFit:
     reason: Reason
     is_never: bool
     message: str
-    """What is missing, in words and numbers."""
+    """The shortage, in words and numbers."""
     hint: str = ""
     """The smallest change that would make it fit: ``changes`` in one sentence, or advice."""
     changes: tuple[Change, ...] = ()
-    """What would each make it fit now, the smallest first."""
+    """Changes each of which would make it fit now, the smallest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Resources:
         )
 
     def minus(self, other: Resources) -> Resources:
-        """What is left, floored at zero: a snapshot may show a node overcommitted for a moment."""
+        """Subtract, floored at zero: a snapshot may show a node overcommitted for a moment."""
         return Resources(
             max(0, self.memory_mib - other.memory_mib),
             max(0, self.vcores - other.vcores),
@@ -54,7 +54,7 @@ class Resources:
         return count
 
     def __str__(self) -> str:
-        """Of a limit, what it limits."""
+        """Show the limited resources."""
         amounts = ((self.memory_mib, "MiB"), (self.vcores, "vcores"), (self.gpus, "GPUs"))
         limited = [f"{amount} {unit}" for amount, unit in amounts if amount < NO_LIMIT]
         return ", ".join(limited) or "no limit"
@@ -97,8 +97,9 @@ AM_STEP_MIB = 128
 
 
 def am_memory_mib(tasks: int, *, has_inputs: bool) -> int:
-    """What the ApplicationMaster's container asks for.
+    """The memory of the ApplicationMaster's container, for a gang of at most ``tasks`` tasks.
 
-    For a gang of at most ``tasks`` tasks; ``has_inputs``: suspected ones are checked."""
+    With ``has_inputs`` it has room for the check of suspected inputs.
+    """
     needed = JVM_MIB + PYTHON_MIB + tasks / PYTHON_TASKS_PER_MIB + has_inputs * CHECK_MIB
     return -(-round(needed * AM_MARGIN) // AM_STEP_MIB) * AM_STEP_MIB

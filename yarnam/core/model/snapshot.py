@@ -53,39 +53,39 @@ class Node:
 
     @property
     def label(self) -> str:
-        """Of its partition, of which a node has one; empty means it is without a label."""
+        """The node's partition, of which it has one; empty without a label."""
         return self.labels[0] if self.labels else ""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """A leaf queue. ``maximum`` None: no limit was configured or seen. Under the Capacity Scheduler
-    the shares and the minimum are the queue's capacity."""
+    """A leaf queue. ``maximum`` is ``None`` if no limit was configured or seen. Under the Capacity
+    Scheduler the shares and the minimum are the queue's capacity."""
 
     name: str
     used: Resources = Resources()
     steady_share: Resources | None = None
     fair_share: Resources | None = None
     minimum: Resources | None = None
-    """What it is guaranteed; ``None`` means nothing."""
+    """The guaranteed resources, if any."""
     maximum: Resources | None = None
     max_container: Resources | None = None
     running_jobs: int = 0
     pending_jobs: int = 0
     max_running_jobs: int | None = None
     headroom: Resources | None = None
-    """What may still be taken before this queue or one above it reaches its maximum; ``None`` means
-    no limit was seen above it, so ``maximum`` less ``used`` tells."""
+    """The resources left before this queue or one above it reaches its maximum; ``None`` if no
+    limit above it is known, so that ``maximum`` less ``used`` applies."""
     user_limit: Resources | None = None
-    """What one user may use of it; ``None`` means as much as the queue. YARN lets the last
-    container of a user pass it."""
+    """The most that one user may use of it; ``None`` for as much as the queue. YARN lets the last
+    container of a user exceed it."""
     used_by: tuple[tuple[str, Resources], ...] = ()
-    """What users have of it, where ``user_limit`` binds."""
+    """The users' shares of it, where ``user_limit`` binds."""
     is_preemptable: bool = True
     """YARN may take containers from it for queues below their share, where it preempts at all."""
 
     def used_by_user(self, user: str) -> Resources:
-        """What this user has of it, where ``user_limit`` binds."""
+        """The resources that this user holds, where ``user_limit`` binds."""
         return next((used for name, used in self.used_by if name == user), Resources())
 
     def exceeds_user_limit(self, user: str, need: Resources, last: Resources) -> bool:
@@ -105,7 +105,7 @@ class AllocationSteps:
     increment: Resources = Resources(1, 1, 1)
 
     def rounded(self, ask: Resources) -> Resources:
-        """What a container that asks for this much takes of its node and queue."""
+        """The resources that a container with this request takes of its node and queue."""
         least, step = self.minimum, self.increment
         return Resources(
             _rounded_up(max(ask.memory_mib, least.memory_mib), step.memory_mib),
@@ -206,8 +206,8 @@ MOST_NODES_KEPT = 2000
 
 @dataclass(frozen=True, slots=True)
 class BytesByNode:
-    """How many bytes of the inputs each node holds. A block counts at every node with a replica,
-    so the sum over nodes is more than ``total_bytes``.
+    """The bytes of the inputs that each node holds. A block counts at every node with a replica, so
+    the sum over nodes is more than ``total_bytes``.
 
     ``nodes`` are (node, bytes), the most bytes first, by name among equals. Racks are summed by
     the planner from its snapshot, with ``rack_bytes`` for those that a sum would count twice: a
@@ -218,9 +218,9 @@ class BytesByNode:
     racks: tuple[tuple[RackId, int], ...] = ()
     """(rack, bytes that have at least one replica in it)."""
     total_bytes: int = 0
-    """Of the inputs that were read, each byte once."""
+    """The size of the inputs that were read, each byte once."""
     is_sample: bool = False
-    """Whether only a part of the inputs was read: there were too many files."""
+    """Whether only a part of the inputs was read, because of too many files."""
 
     def __bool__(self) -> bool:
         return bool(self.nodes)

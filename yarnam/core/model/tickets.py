@@ -64,41 +64,42 @@ class PolicyTicket:
     """Grows with the time of submission; settles ties."""
     submitted_at_s: float
     gpus: int
-    """Of its gang: what it holds while it runs, else what it waits for."""
+    """The GPUs that its gang holds while it runs, or waits for."""
     queue: str = ""
     state: HoldState = HoldState.WAITING
     since_s: float = 0.0
     """When this state began."""
     service_gpu_s: float = 0.0
-    """Attained service, GPUs times seconds executed, up to ``since_s``."""
+    """Attained service, GPUs times seconds of run time, up to ``since_s``."""
     counted_gpu_s: float = 0.0
     """The part of it since the last promotion (``Schedule.promoted``)."""
     started_gpu_s: float = 0.0
     """``counted_gpu_s`` when its gang last started after it had waited."""
     remaining_s: float | None = None
-    """How long it still runs on ``gpus``, from ``since_s`` on, as declared or predicted."""
+    """How much longer it runs on ``gpus``, from ``since_s`` on, as declared or predicted."""
     can_suspend: bool = False
     """It has checkpoints, so it loses nothing but the cost of the pause."""
     pause_cost_s: float = 0.0
-    """What one suspend and resume have taken of its gang's time, as measured."""
+    """The measured time that one suspend and resume takes from its gang."""
     least_gpus: int = 0
-    """The smallest gang of an elastic job; 0 means its gang has one size."""
+    """The smallest gang of an elastic job; 0 if its gang has one size."""
     most_gpus: int = 0
-    """The largest gang of an elastic job; 0 means its gang has one size."""
+    """The largest gang of an elastic job; 0 if its gang has one size."""
     rates: tuple[tuple[int, float], ...] = ()
-    """Steps in a second by GPUs, measured or fitted: of the sizes that an elastic job may have."""
+    """Steps per second for each number of GPUs that an elastic job may have, measured or fitted."""
     remaining_steps: float | None = None
     """By its loss curve or its spec, as of ``since_s``."""
     nodes: int = 0
-    """On how many nodes its gang runs; 0 means unknown."""
+    """How many nodes its gang runs on; 0 if unknown."""
     is_skewed: bool | None = None
-    """One of its tensors holds much of the model, so it suffers when spread; ``None`` means
+    """One of its tensors holds much of the model, so it suffers when spread; ``None`` if
     unknown."""
     rules: int = POLICY_RULES
     settings_version: int = 0
-    """Of the queue's policy and settings that the job knows."""
+    """The version of the queue's policy and settings that the job knows."""
     priority: int = 0
-    """Among the jobs of its queue, as its user says: the policy orders those of one priority."""
+    """The user's priority among the jobs of its queue: the policy orders the jobs of one
+    priority."""
 
     @property
     def is_running(self) -> bool:
@@ -151,10 +152,10 @@ class PolicyTicket:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One job's place among those that wait, and what it waits for.
+    """One job's place in the wait queue, and its demands.
 
-    ``job`` is the YARN application, and counts once. ``number`` grows with each ticket that is
-    taken; the job returns to its place by it.
+    ``job`` is the YARN application, and counts once. ``number`` grows with each new ticket; the job
+    keeps its place by it.
     """
 
     number: int
@@ -165,38 +166,38 @@ class Ticket:
     taken_at_s: float
     """Seconds since the epoch, by the clock of the job's AM."""
     duration_s: float | None = None
-    """How long the gang will run, as declared or predicted; ``None`` means not known."""
+    """How long the gang will run, as declared or predicted; ``None`` if unknown."""
     is_acquiring: bool = False
-    """Whether its containers have been asked for, so that grants may be on their way to it. Set
-    before the asks go out."""
+    """Whether its containers have been requested, so that grants may be on their way to it. Set
+    before the requests are sent."""
     gpu_model: str = ""
-    """Words of the model that its GPUs must have; empty means any. A node of which nobody knows the
-    model may have it."""
+    """Words of the model that its GPUs must have; empty for any. A node of an unknown model may
+    have it."""
     included: tuple[NodeId, ...] = ()
-    """The only nodes that its tasks may use; empty means all."""
+    """The only nodes that its tasks may use; empty for all."""
     excluded: tuple[NodeId, ...] = ()
-    """Nodes that its tasks may not use: those that its user named."""
+    """Nodes that its user excluded."""
     node_labels: tuple[str, ...] = ("",)
-    """Of the only nodes that its tasks may use (Capacity Scheduler); empty means those without
-    one."""
+    """The labels of the only nodes that its tasks may use (Capacity Scheduler); empty for those
+    without one."""
     priority: int = 0
-    """Among the tickets of its queue; see ``core.admission.wait_queue``."""
+    """The priority among the tickets of its queue; see ``core.admission.wait_queue``."""
     aside: str = ""
-    """Why no free GPU could help it now (``SUSPENDED``, ``BACKS_OFF``); empty means it waits for
-    GPUs. A ticket that is set aside keeps its number and blocks nobody."""
+    """Why no free GPU could help it now (``SUSPENDED``, ``BACKS_OFF``); empty while it waits for
+    GPUs. A ticket that is set aside keeps its number and blocks no others."""
     seen_at_s: float | None = None
-    """When its holder last gave a sign of life, by the clock of whoever decides; ``None`` means
-    unknown."""
+    """When its holder last gave a sign of life, by the clock of the process that decides; ``None``
+    if unknown."""
     rules: int = ADMISSION_RULES
     """``ADMISSION_RULES`` of the version that wrote it."""
     user: str = ""
-    """Whose job it is; the ResourceManager has to agree."""
+    """The job's user; the ResourceManager has to agree."""
     forecast_s: float | None = None
-    """The longest wait, from ``taken_at_s`` on, that its first forecast expected, as it was before
-    it was widened; ``None`` means there was none."""
+    """The longest wait that its first forecast expected, from ``taken_at_s`` on and before the
+    forecast was widened; ``None`` without a forecast."""
     policy: PolicyTicket | None = None
-    """What the policy of its queue goes by; ``None`` means the job knows of no policy, or it waits
-    for something else than its turn."""
+    """The inputs of its queue's policy; ``None`` if the job knows of no policy, or waits for
+    something else than its turn."""
 
     @property
     def is_choosy(self) -> bool:
@@ -236,7 +237,7 @@ def in_same_partitions(me: Ticket, tickets: Iterable[Ticket]) -> tuple[Ticket, .
 
 @dataclass(frozen=True, slots=True)
 class LiveApplication:
-    """What the ResourceManager knows of one of yarnam's applications that has not ended."""
+    """The ResourceManager's record of a live yarnam application."""
 
     application: str
     user: str
@@ -244,32 +245,33 @@ class LiveApplication:
     started_at_s: float
     """When it was submitted: seconds since the epoch, by the ResourceManager's clock."""
     containers: int
-    """That it holds, its ApplicationMaster's among them."""
+    """The containers that it holds, its ApplicationMaster's among them."""
     gpu_s: float = 0.0
-    """GPU-seconds that it has been charged so far; 0 means none, or it is not told."""
+    """GPU-seconds that it has been charged so far; 0 if none, or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningGang:
-    """A gang that runs, or is being launched: what it will release, and when at the earliest."""
+    """A gang that runs, or is being launched: the GPUs that it will release, and the earliest
+    time."""
 
     job: str
     queue: str
     gpus: int
     ends_at_s: float | None
-    """By its declared or predicted duration; ``None`` means not known."""
+    """The end by its declared or predicted duration; ``None`` if unknown."""
     nodes: tuple[tuple[NodeId, int], ...] = ()
-    """GPUs that it has on each node; empty means unknown."""
+    """GPUs that it has on each node; empty if unknown."""
     since_s: float | None = None
-    """Since when; ``None`` means unknown. With no declared end it is taken to run about as long
+    """Its start; ``None`` if unknown. Without a declared end, it is expected to run about as long
     again as it has run (heavy-tailed run times do)."""
     wait_ratio: float | None = None
-    """How long it has waited, as a multiple of ``Ticket.forecast_s``; ``None`` means nothing was
-    forecast. By these the forecasts of others are widened."""
+    """How long it has waited, as a multiple of ``Ticket.forecast_s``; ``None`` without a forecast.
+    The forecasts of other jobs are widened by these ratios."""
     user: str = ""
-    """Whose it is; empty means unknown."""
+    """Its user; empty if unknown."""
     policy: PolicyTicket | None = None
-    """What the policy of its queue goes by; ``None`` means the job knows of no policy."""
+    """The inputs of its queue's policy; ``None`` if the job knows of no policy."""
 
 
 @dataclass(frozen=True, slots=True)
