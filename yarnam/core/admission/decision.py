@@ -212,7 +212,7 @@ def _ask(me: Ticket, admission: Admitted, plan: PlacementPlan) -> Ask:
 
 
 def _demands_of(plan: PlacementPlan) -> tuple[Demand, ...]:
-    """What the first rung asks for, wherever that may be."""
+    """The requests of the first rung, regardless of place."""
     return tuple(Demand(ask.target.resources, ask.count) for ask in plan.rungs[0].asks)
 
 
@@ -316,7 +316,7 @@ def _places_ahead(
 
 
 def open_ledger(me: Ticket, seen: QueueSnapshot) -> ReservationLedger:
-    """What is free beside all that others have requested."""
+    """The capacity that is free beside the requests of all other jobs."""
     if seen.requested is not None and not me.is_acquiring:
         return seen.requested.copy()
     others = [

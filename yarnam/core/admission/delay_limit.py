@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from yarnam.core.model.tickets import MustWait, Ticket
 
 IDLE_LIMIT_S = 180.0
-"""For tickets that nothing keeps from asking: their holders poll every 45 s at the latest and claim
-at once. In simulations, also with four times the load that the cluster can do, no job was kept for
-more than 12 s."""
+"""The limit for a ticket that nothing keeps from asking: its holder polls every 45 s at the latest
+and claims immediately. In simulations, also with four times the load that the cluster can handle,
+no job was delayed for more than 12 s."""
 
 RESERVED_LIMIT_S = 24 * 3600.0
-"""For nodes that are reserved for the head, and come free only as the gangs on them end. In
-simulations of gangs that run for up to two days on four nodes a job was kept from them for up to
-17 hours, and rightly so."""
+"""The limit for nodes that are reserved for the head, and come free only as the gangs on them end.
+In simulations of gangs that run for up to two days on four nodes, a job was rightly kept from them
+for up to 17 hours."""
 
 SPREAD_S = 90.0
 """Jobs that were kept by the same ticket continue one after the other: those that start first take

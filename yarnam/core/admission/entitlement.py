@@ -1,9 +1,10 @@
-"""Room that a queue is entitled to. Others hold it, and YARN takes it back, but only for who asks.
+"""Room that a queue is entitled to but other queues hold: YARN takes it back only for a queue that
+has requested containers.
 
 The Fair Scheduler preempts for containers that have been requested. A gang that waits until nodes
-are free would never get its queue's share from queues that use more than theirs. So what the queue
-is entitled to counts as room: the gang asks, holds what it gets within its usual limits, and YARN
-takes the rest (``FSPreemptionThread``).
+are free would never get its queue's share from queues that use more than theirs. So the queue's
+entitlement counts as room: the gang asks, holds the containers that it gets within its usual
+limits, and YARN preempts the rest (``FSPreemptionThread``).
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ FIRST_PAUSE_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ClaimHistory:
-    """How a job's claims have ended. One fails where the admin has changed the share or victims do
-    not leave: the gang has then held a part of its GPUs idle. And where the gang soon lost again
-    what it had got: YARN looks for victims in each queue, the one that it takes for included, so a
-    job that claims anew at once would take it back from one that does the same."""
+    """How a job's claims have ended. A claim fails if the admin has changed the share or victims do
+    not leave: the gang has then held a part of its GPUs idle. It also fails if the gang soon lost
+    its gains again: YARN looks for victims in every queue, including the one that it preempts for,
+    so two jobs that both claim again immediately would take the GPUs back from each other."""
 
     failed: int = 0
-    """In a row."""
+    """Failed claims in a row."""
     failed_at_s: float = 0.0
 
     def after(self, now_s: float, lasted_s: float) -> ClaimHistory:
@@ -126,7 +127,7 @@ def for_yarn_to_place(plan: PlacementPlan) -> PlacementPlan:
 
 
 def _excess_gpus(queue: QueueView) -> int:
-    """What the Fair Scheduler may take from this queue."""
+    """The GPUs that the Fair Scheduler may take from this queue."""
     if not queue.is_preemptable:
         return 0
     return max(0, queue.used.gpus - max(_shares(queue)))

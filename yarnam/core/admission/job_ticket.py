@@ -1,4 +1,4 @@
-"""What a job's ticket says: what it waits for, and where that may be."""
+"""Build a job's ticket: its demands, and the places that can satisfy them."""
 
 from __future__ import annotations
 

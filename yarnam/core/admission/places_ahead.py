@@ -1,5 +1,5 @@
-"""What the jobs that are served first take of a snapshot: the requests of all, nodes for the head,
-and the gangs ahead one after the other."""
+"""The room that the jobs ahead take of a snapshot: the requests of all, nodes for the head, and the
+gangs ahead one after the other."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class HeadReservation:
 
 
 class PlacesAhead:
-    """Of one moment: jobs that look at it in the order of the queue begin where the one before them
-    has stopped."""
+    """The places at one moment. Jobs that decide in the order of the queue continue where the job
+    before them stopped."""
 
     __slots__ = ("_first", "_head", "_ledger", "_passed", "kept", "requested")
 
@@ -70,8 +70,8 @@ class PlacesAhead:
     def left_by(
         self, ahead: Sequence[Ticket], now_s: float
     ) -> tuple[ReservationLedger, Ticket | None]:
-        """What all these leave, not to be changed by who asks, and the first of them that takes
-        something."""
+        """Return the room that all these tickets leave, which the caller must not change, and the
+        first of them that takes any."""
         for ticket in ahead[self._passed :]:
             takes = False
             if ticket is self._head:

@@ -60,19 +60,19 @@ def must_confirm(outcome: PlacementPlan | NoFit, *, has_spare: bool, has_waited:
 # ---- snapshots that other jobs have taken --------------------------------------------------------
 
 OWN_POLL_EVERY = 10
-"""Of the polls of a job that waits behind others, one in this many asks the ResourceManager even
-where a shared snapshot is at hand: a forged one delays a job by no more polls than that."""
+"""A job that waits behind others makes one in this many polls to the ResourceManager even if a
+shared snapshot is available: a forged one delays a job by no more polls than that."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollHistory:
-    """What a waiting job keeps of its last own poll, which alone it trusts."""
+    """The last own poll of a waiting job, which is all that it trusts."""
 
     own_at_s: float = -inf
     ahead: int = 0
     """Jobs ahead of it, by that poll."""
     u: float = 0.0
-    """A draw of that time, uniform in [0, 1)."""
+    """A random draw at that time, uniform in [0, 1)."""
     unconfirmed: int = 0
     """Own polls in a row that did not confirm the room which a shared snapshot had shown."""
 

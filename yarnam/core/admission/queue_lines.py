@@ -22,9 +22,9 @@ Fits = Callable[[Ticket], bool]
 
 
 def arrival(ticket: Ticket) -> Arrival:
-    """Orders tickets by when they were taken. The number alone is no measure: whoever makes a
-    ticket's node chooses its name, but nobody is believed to have taken a ticket before its
-    application was there (``ticket_checks``)."""
+    """The sort key of tickets: when they were taken. The number alone is not enough: the creator of
+    a ticket's node chooses its name, but no ticket counts as taken before its application existed
+    (``ticket_checks``)."""
     return ticket.taken_at_s, ticket.number, ticket.job
 
 

@@ -263,7 +263,7 @@ class ReservationLedger:
         return known
 
     def _forget(self) -> None:
-        """What is known of the soonest nodes, and of what has room, does not hold any more."""
+        """Drop the cached soonest nodes, layouts and counts: they no longer hold."""
         self._soonest, self._layouts, self._counts = [], {}, {}
 
     def contested_nodes(self, ticket: Ticket) -> frozenset[NodeId]:
@@ -440,10 +440,10 @@ class _Layout:
 
 
 class _DemandSlots:
-    """The slots that each node could ever have for a demand, soonest first. The first of each node
-    is made at once, the others where they are wanted: a node has room for thousands of tiny
-    containers, and most nodes are asked for their first slot only. Kept: a node is looked at among
-    all, and within its rack."""
+    """The slots that each node could ever have for a demand, soonest first. The first slot of each
+    node is made immediately, the others when they are needed: a node has room for thousands of tiny
+    containers, and most nodes are asked for their first slot only. They are kept, because a node is
+    considered both among all nodes and within its rack."""
 
     __slots__ = ("_firsts", "_fitting", "_left", "_nodes", "_racks", "_releases", "_want", "count")
 

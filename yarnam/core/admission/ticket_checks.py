@@ -32,16 +32,16 @@ MOST_TEXT = 300
 """Characters of a name or a reason. Names in a spec have at most 63."""
 
 MOST_DEMANDS = 100
-"""Sizes of containers in one gang: one for each role."""
+"""Container sizes in one gang: one for each role."""
 
 MOST_AMOUNT = 2**31 - 1
-"""Of one resource: YARN's own limit."""
+"""The most of one resource: YARN's own limit."""
 
 MOST_SIZES = 64
-"""Of an elastic gang, at which it has run."""
+"""The most sizes at which an elastic gang may have run."""
 
 MOST_PRIORITY = 10
-"""``gang.priority`` goes from -10 to 10."""
+"""``gang.priority`` ranges from -10 to 10."""
 
 Applications = Mapping[str, LiveApplication]
 
@@ -143,7 +143,7 @@ def _absurd_gang(gang: RunningGang) -> str:
 
 
 def _absurd_policy(policy: PolicyTicket | None, job: str) -> str:
-    """Of what it tells the policy of its queue."""
+    """Validate the ticket's inputs for the policy of its queue; empty if they are valid."""
     if policy is None:
         return ""
     if policy.job != job or len(policy.rates) > MOST_SIZES:

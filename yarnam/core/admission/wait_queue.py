@@ -3,8 +3,8 @@ the *head*, for which nodes are reserved.
 
 **Queues first.** Tickets of YARN queues that have their fair share come after those of queues that
 have not, as YARN itself would serve them. A ticket that no free GPU could help (its queue is at its
-maximum, its attempt backs off) is set aside and blocks nobody; neither does one whose holder is
-silent, nor one that cannot use the same nodes.
+maximum, its attempt backs off) is set aside and does not block others; nor does one whose holder is
+silent, or one that cannot use the same nodes.
 
 **The smallest first**, by GPUs (Majumdar, Eager and Bunt, "Scheduling in multiprogrammed parallel
 systems", SIGMETRICS 1988), then by arrival. Run times are heavy-tailed and half of them are
@@ -12,20 +12,20 @@ unknown; sizes are always known. Serving by arrival keeps many small jobs waitin
 that fits nowhere yet. In simulations this halves the mean wait (docs/explanation/contention.md).
 
 **By priority within a queue.** The jobs of one queue swap the places that they have so far by
-``gang.priority``, with aging. A queue gains nothing over others by what its users say of their
+``gang.priority``, with aging. A queue gains nothing over others by the priorities of its users'
 jobs.
 
 **Nobody waits forever.** A job that has waited for ``patience_s`` is *due*. The due job that came
-first is the head: it goes before all others, and nodes are reserved for it. Where its queue has its
-share it is due after a quarter as long again. There is only one: reservations for more would leave
-most of a busy cluster waiting for a few. A gang that the cluster could not hold if it were empty is
-no head.
+first is the head: it goes before all others, and nodes are reserved for it. If its queue has its
+share, it is due after a quarter as long again. There is only one: reservations for more would leave
+most of a busy cluster waiting for a few. A gang that would not fit on the empty cluster cannot be
+the head.
 
-**The longer the queue, the longer the patience.** Where little waits, nodes reserved for a large
-gang cost the others next to nothing, so it need not wait. Where much waits, each would become due
+**The longer the queue, the longer the patience.** In a short queue, nodes reserved for a large gang
+cost the others next to nothing, so it need not wait. In a long one, each job would become due
 before its predecessor has started, and the queue would be one by arrival. So patience follows the
-time in which the gangs that wait could have started one after the other (``backlog_s``). It is
-shorter for large gangs: they take longest to fit.
+time in which the waiting gangs could start one after the other (``backlog_s``). It is shorter for
+large gangs: they take longest to fit.
 
 A policy that orders jobs differently belongs in ``_serving_order``: it must be a pure function of
 tickets and snapshot, since each ApplicationMaster computes it alone, and a change to it raises
@@ -61,11 +61,11 @@ SILENT_AFTER_S = 60.0
 interval (45 s, ``polling``) and a retried call of the ResourceManager's REST API (10 s)."""
 
 LEAST_PATIENCE_S, MOST_PATIENCE_S = 300.0, 14_400.0
-"""Bounds of how long others go first. Least: gangs that have all just started say little of when
-they end, so the backlog is no guide then; 2, 5 and 10 minutes gave the same waits in simulations.
-Longest: where a backlog takes hours, two hours made everybody due, and all wait behind one head
-after the other: four gave a mean wait 5 % shorter at load 1.5, and the same longest wait
-(docs/explanation/contention.md)."""
+"""Bounds of how long others go first. Lower bound: gangs that have all just started say little
+about when they end, so the backlog is not a guide then; 2, 5 and 10 minutes gave the same waits in
+simulations. Upper bound: where a backlog takes hours, two hours made every job due, so that all
+waited behind one head after the other; four hours gave a mean wait 5 % shorter at load 1.5, and the
+same longest wait (docs/explanation/contention.md)."""
 
 AT_ITS_SHARE = 1.25
 """A job of a queue that has its share is due after this many times its patience: a queue below its
@@ -94,50 +94,53 @@ after five hours at the latest. Ours."""
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """What all ApplicationMasters see alike: the cluster, and the jobs that contend for it."""
+    """The input that all ApplicationMasters share: the cluster, and the jobs that contend for
+    it."""
 
     snapshot: ClusterSnapshot
     tickets: Sequence[Ticket]
-    """All there are, with or without the job's own."""
+    """All tickets, with or without the job's own."""
     running: Sequence[RunningGang]
     now_s: float
     """Seconds since the epoch, by the clock of all other times given."""
     presorted: PresortedTickets | None = None
-    """Of these tickets and the queues of this snapshot; None: ``wait_queue`` sorts them itself."""
+    """The order of these tickets for the queues of this snapshot; ``wait_queue`` sorts them itself
+    if it is ``None``."""
     ages: GangAges | None = None
-    """Of those that run; ``None`` means summed up where they are needed."""
+    """The ages of the running gangs; computed on demand if ``None``."""
     requested: ReservationLedger | None = None
-    """What these tickets leave free of this snapshot (``decision.requested``), where none is
-    silent; ``None`` means worked out where it is needed. To be copied, not changed."""
+    """The room of this snapshot beside the requests of these tickets (``decision.requested``), if
+    none is silent; computed on demand if ``None``. Copy it, never change it."""
     gangs_on: GangsOnNodes | None = None
-    """Of those that run; ``None`` means worked out where they are needed."""
+    """The nodes of the running gangs; computed on demand if ``None``."""
     places: list[PlacesAhead] | None = field(default=None, compare=False)
-    """What those ahead take of this snapshot at this time, kept here for others who look at the
-    same moment; ``None`` means worked out where it is needed."""
+    """The places that the jobs ahead take of this snapshot at this time, cached for other jobs that
+    decide at the same moment; computed on demand if ``None``."""
 
 
 @dataclass(frozen=True, slots=True)
 class PresortedTickets:
-    """What neither time nor the one who looks changes in the wait queue (``presorted``)."""
+    """The parts of the wait queue that depend neither on time nor on the job that decides
+    (``presorted``)."""
 
     lines: Mapping[str, QueueLine]
-    """By YARN queue, those that free GPUs could help."""
+    """The tickets that free GPUs could help, by YARN queue."""
     limits: Mapping[str, object]
-    """By YARN queue, what keeps tickets out of its line."""
+    """The limits that keep tickets out of their line, by YARN queue."""
     has_share: Mapping[str, bool]
     sizes: Mapping[Resources, int]
-    """How many nodes there are of each size."""
+    """The number of nodes of each size."""
     entries: tuple[Entry, ...]
-    """Of all lines, as they are served while there is no head."""
+    """The entries of all lines, in serving order while there is no head."""
     below: int
-    """So many of them are of queues below their share."""
+    """How many of them are from queues below their share."""
     order: tuple[Ticket, ...]
     """The tickets of ``entries``."""
     candidates: tuple[Ticket, ...]
-    """Those of them that could be the head, by arrival: of queues that have their share and of the
-    others the first of each size. Those of one size become due in turn."""
+    """The tickets that could be the head, by arrival: from queues with their share and from the
+    others, the first of each size. Those of one size become due in turn."""
     last: list[_Headed] = field(default_factory=list["_Headed"], compare=False)
-    """What the last who looked has found, for others who look at the same moment."""
+    """The result of the last decision, for other jobs that decide at the same moment."""
 
     @property
     def waiting_gpus(self) -> int:
@@ -145,7 +148,7 @@ class PresortedTickets:
 
     @property
     def first_taken_at_s(self) -> float:
-        """Of all in ``order``; infinite: it is empty."""
+        """When the first ticket of ``order`` was taken; infinite if it is empty."""
         return min((line.first_taken_at_s for line in self.lines.values()), default=inf)
 
     def position_of(self, ticket: Ticket) -> int:
@@ -158,21 +161,20 @@ class PresortedTickets:
 
 @dataclass(frozen=True, slots=True)
 class WaitQueue:
-    """The tickets that count, in the order in which they are served."""
+    """The tickets that count, in serving order."""
 
     order: tuple[Ticket, ...]
     head: Ticket | None
-    """The first of all, for which nodes are reserved; ``None`` means nobody has waited long
-    enough."""
+    """The first of all, for which nodes are reserved; ``None`` if no job has waited long enough."""
     is_firm: bool = False
-    """The head has waited so long that only jobs known to end in time may pass it."""
+    """The head has waited so long that only jobs known to end in time may bypass it."""
     is_strict: bool = False
     """It has waited so long that nothing more is left to chance."""
     position: int | None = field(default=None, compare=False)
-    """Of the one who looks, where it is known."""
+    """The position of the deciding job, if known."""
 
     def ahead_of(self, me: Ticket) -> tuple[Ticket, ...]:
-        """Those that are served before this one."""
+        """The tickets that are served before this one."""
         position = self.position
         if position is None or self.order[position].job != me.job:
             position = next(i for i, ticket in enumerate(self.order) if ticket.job == me.job)
@@ -200,7 +202,7 @@ def wait_queue(me: Ticket, seen: QueueSnapshot) -> WaitQueue:
     queues = queues_of(seen.snapshot)
     counted, is_mixed = [me], False
     for ticket in seen.tickets:
-        # Of the whole queue: those who contend with other jobs than this one have to agree too.
+        # Count the whole queue: jobs that contend with other jobs than this one have to agree too.
         is_mixed |= ticket.rules != ADMISSION_RULES and not is_silent(ticket, now_s)
         if ticket.job != me.job and _counts(ticket, me, seen, queues):
             counted.append(ticket)
@@ -612,10 +614,10 @@ def _due(
 
 
 def _has_its_share(queue: QueueView, known_gpus: int) -> bool:
-    """Whether YARN would serve queues below their share before this one. Counts GPUs: they are
-    what gangs contend for. What has been asked for counts as used: when two nodes come free at
-    once, a queue would else take both. ``known_gpus`` has those that are granted already, as
-    ``used`` has; so the larger one counts."""
+    """Whether YARN would serve queues below their share before this one. GPUs are counted, since
+    gangs contend for them. Requested GPUs count as used: otherwise, when two nodes come free
+    simultaneously, one queue would take both. Both ``known_gpus`` and ``used`` include those that
+    are already granted, so the larger one counts."""
     share = queue.fair_share or queue.steady_share
     used = max(queue.used.gpus, known_gpus)
     return share is not None and share.gpus > 0 and used >= share.gpus

@@ -32,10 +32,10 @@ UNKNOWN = ""
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """What a job has on a node."""
+    """The GPUs that a job holds on a node."""
 
     job: str
-    """Empty means unknown."""
+    """Empty if unknown."""
     queue: str
     gpus: int
 
@@ -72,12 +72,12 @@ class QueueCells:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """All queues that have a quota, by name, and what they need together."""
+    """All queues that have a quota, by name, and their demand on whole nodes together."""
 
     node_gpus: int
-    """Of a whole node."""
+    """The GPUs of a whole node."""
     nodes: int
-    """So large, and usable."""
+    """Usable nodes of this size."""
     free: int
     covered: int
     """Whole nodes that all quotas still cover together."""
@@ -107,23 +107,24 @@ def cells(
     *,
     only: str = "",
 ) -> Cells:
-    """What the present placement has made of the quotas; ``only``: a row for this queue alone."""
-    found = _Placement(nodes, gangs)
+    """Compute what the present placement leaves of the quotas; with ``only``, the row of this queue
+    alone."""
+    placement = _Placement(nodes, gangs)
     rows = tuple(
-        _row(found, queue, quotas[queue]) for queue in sorted(quotas) if only in {"", queue}
+        _row(placement, queue, quotas[queue]) for queue in sorted(quotas) if only in {"", queue}
     )
-    covered = sum(found.covered(queue, quota) for queue, quota in quotas.items())
-    return Cells(found.node_gpus, len(found.uses), len(found.free), covered, rows)
+    covered = sum(placement.covered(queue, quota) for queue, quota in quotas.items())
+    return Cells(placement.node_gpus, len(placement.uses), len(placement.free), covered, rows)
 
 
-def _row(found: _Placement, queue: str, quota: int) -> QueueCells:
-    own = len(found.own(queue))
-    free = min(len(found.free), max(0, quota - own))
+def _row(placement: _Placement, queue: str, quota: int) -> QueueCells:
+    own = len(placement.own(queue))
+    free = min(len(placement.free), max(0, quota - own))
     row = QueueCells(queue, quota, own, free)
     broken = sorted(
         (
             BrokenNode(node, tuple(use for use in uses if use.queue != queue))
-            for node, uses in found.uses.items()
+            for node, uses in placement.uses.items()
             if any(use.queue != queue for use in uses)
         ),
         key=lambda one: (one.gpus, one.node),
@@ -140,15 +141,18 @@ def closed_nodes(
 ) -> frozenset[NodeId]:
     """Nodes that a gang of this queue may not use if it respects cells. ``on_their_way``: this many
     nodes more are left free, for gangs whose containers are not granted yet."""
-    found = _Placement(nodes, gangs)
-    covered = sum(found.covered(other, quota) for other, quota in quotas.items() if other != queue)
-    allowed = max(0, len(found.free) - covered - on_their_way)
-    # Free nodes that are left to it: together in as few racks as possible.
-    in_rack = Counter(found.racks[node] for node in found.free)
-    free = sorted(
-        found.free, key=lambda node: (-in_rack[found.racks[node]], found.racks[node], node)
+    placement = _Placement(nodes, gangs)
+    covered = sum(
+        placement.covered(other, quota) for other, quota in quotas.items() if other != queue
     )
-    foreign = (node for node in found.uses if found.touched_by(node) - {queue})
+    allowed = max(0, len(placement.free) - covered - on_their_way)
+    # Free nodes that are left to it: together in as few racks as possible.
+    in_rack = Counter(placement.racks[node] for node in placement.free)
+    free = sorted(
+        placement.free,
+        key=lambda node: (-in_rack[placement.racks[node]], placement.racks[node], node),
+    )
+    foreign = (node for node in placement.uses if placement.touched_by(node) - {queue})
     return frozenset((*free[allowed:], *foreign))
 
 

@@ -53,8 +53,8 @@ class ActivePolicy:
 
 
 def checked(name: str, given: Mapping[str, str], *, by: str = "", at_s: float = 0.0) -> QueuePolicy:
-    """What an administrator asks for. Raises UsageError: there is no such policy or setting, or a
-    value is out of range."""
+    """Validate an administrator's choice. Raises UsageError if the policy or a setting is unknown,
+    or a value is out of range."""
     read_settings(name, policy_named(name).settings, given)
     return QueuePolicy(name, tuple(sorted(given.items())), by, at_s)
 

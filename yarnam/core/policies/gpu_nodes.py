@@ -27,7 +27,7 @@ Shape = Sequence[tuple[int, int]]
 
 
 def even_shape(gpus: int, tasks: int, vcores: int) -> Shape:
-    """Of a gang whose tasks differ by one GPU at most."""
+    """The shape of a gang whose tasks differ by one GPU at most."""
     each, rest = divmod(gpus, tasks)
     return [(each + (number < rest), vcores // tasks) for number in range(tasks)]
 

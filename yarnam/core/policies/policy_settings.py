@@ -28,13 +28,14 @@ class Setting:
     unit: str = ""
     is_list: bool = False
     is_ascending: bool = False
-    """Of a list: each number is larger than the one before it."""
+    """Each number of a list is larger than the one before it."""
     is_from_past: bool = False
-    """Where it is not given, the history of the queue's jobs tells it when the policy is chosen."""
+    """If it is not given, its value comes from the history of the queue's jobs when the policy is
+    chosen."""
 
     @property
     def shown(self) -> str:
-        """The default as one would write it."""
+        """The default in the form in which a user writes it."""
         return ",".join(f"{number:g}" for number in self.default)
 
 

@@ -25,15 +25,16 @@ def by_priority(order: Sequence[PolicyTicket], now_s: float) -> Sequence[PolicyT
 
 
 def priorities(tickets: Sequence[PolicyTicket], now_s: float) -> dict[str, int]:
-    """Of each job. As in the wait queue (``admission.wait_queue``) waiting is worth a step now and
-    then, up to the highest of all, so that nobody waits forever for those above him."""
-    highest = max((one.priority for one in tickets), default=0)
+    """The effective priority of each job. As in the wait queue (``admission.wait_queue``), waiting
+    raises it step by step, up to the highest of all, so that no job waits forever behind those of
+    higher priority."""
+    highest = max((ticket.priority for ticket in tickets), default=0)
 
-    def reached(one: PolicyTicket) -> int:
-        waited_s = 0.0 if one.is_running else max(0.0, now_s - one.since_s)
-        return min(highest, one.priority + int(waited_s // PRIORITY_STEP_S))
+    def reached(ticket: PolicyTicket) -> int:
+        waited_s = 0.0 if ticket.is_running else max(0.0, now_s - ticket.since_s)
+        return min(highest, ticket.priority + int(waited_s // PRIORITY_STEP_S))
 
-    return {one.job: highest if one.priority == highest else reached(one) for one in tickets}
+    return {t.job: highest if t.priority == highest else reached(t) for t in tickets}
 
 
 def believed(

@@ -39,17 +39,17 @@ from yarnam.core.policies.schedule import Act, JobDecision, Schedule
 from yarnam.core.policies.scheduling_view import SchedulingView
 
 NO_RULES = 0
-"""Of a job that says nothing for policies: its version of yarnam knows none, or it has not seen
-the queue's yet."""
+"""The rules version of a job that reports nothing for policies: its version of yarnam knows none,
+or it has not read its queue's policy yet."""
 
 UNTRIED_SHARE = 0.9
-"""Of a step's time, the part that more GPUs divide among them, of a job that has run at fewer than
-three sizes: good scaling, so that it is tried. Ours."""
+"""The share of a step's time that more GPUs divide among them, assumed for a job that has run at
+fewer than three sizes: good scaling, so that it is tried. The figure is our own choice."""
 
 RECORD_SLACK_S = 60.0
-"""The ResourceManager counts a gang's GPUs from each container's grant on, the job from the last
-one's: by so much of its gang's time a job's own word may fall short of the record. A job that lies
-gains no more. Ours."""
+"""The slack between a job's report and the record, as a part of its gang's time: the
+ResourceManager counts a gang's GPUs from each container's grant on, the job from the last
+container's. A job that lies gains no more than this. The figure is our own choice."""
 
 
 RELEASE_S = 10.0
@@ -93,12 +93,12 @@ class QueueSchedule:
         )
 
     def row(self, job: str) -> JobDecision:
-        """What this job does. Raises KeyError: it has no ticket."""
+        """The decision for this job. Raises KeyError if it has no ticket."""
         row = self.schedule.of(job)
         if job in self.moved and row.act is Act.RUN:
             row = replace(row, act=Act.MOVE, why="another gang fits only where it runs: it moves")
         if self.acquiring and row.act in {Act.YIELD, Act.MOVE, Act.RESIZE}:
-            held = next(one.gpus for one in self.schedule.order if one.job == job)
+            held = next(ticket.gpus for ticket in self.schedule.order if ticket.job == job)
             why = f"{row.why}; but first {self.acquiring} gets the GPUs that it has asked for"
             return replace(row, act=Act.RUN, gpus=held, why=why)
         return row
@@ -209,11 +209,11 @@ def event_of(
     tasks_for: Callable[[int], int] | None = None,
     has_made_way: bool = False,
 ) -> Event | None:
-    """What the job's gang machine is told; ``None`` means nothing, it continues as it is.
-    ``before``: its row at the last look: containers that have just been released are nobody's for a
-    second or two, so a size counts when two looks come to it. ``tasks_for``: of an elastic gang,
-    how many tasks it has with this many GPUs. ``has_made_way``: a policy that resizes nobody had it
-    shrink for a higher priority, so it grows by its own rules afterwards."""
+    """The event for the job's gang machine; ``None`` if the job continues as it is. ``before`` is
+    its decision at the last poll: containers that have just been released belong to no job for a
+    second or two, so a size counts once two polls agree on it. ``tasks_for`` returns the number of
+    tasks that an elastic gang has with this many GPUs. ``has_made_way``: a policy without resizing
+    had the gang shrink for a higher priority, so it grows by its own rules afterwards."""
     if not acts(row, is_suspended=is_suspended):
         return ScaleRequested(now_s, by, is_policy=True) if has_made_way else None
     if is_suspended:
@@ -317,9 +317,9 @@ def _not_ahead(ticket: PolicyTicket, now_s: float) -> PolicyTicket:
 def _capacity(
     queue: str, seen: QueueSnapshot, waiting: Sequence[Ticket], running: Sequence[RunningGang]
 ) -> NodeCapacity:
-    """What the queue's gangs hold and what is free, node by node. A gang that runs fits where it
-    runs, whatever has become of the node; one that does not say where is on a node of its own. The
-    nodes on which least runs come first, so that nobody moves for one who finds room elsewhere."""
+    """The GPUs that the queue's gangs hold and those that are free, node by node. A running gang
+    fits where it runs, whatever the node's state; a gang of unknown place counts as on a node of
+    its own. The least used nodes come first, so that no gang moves for one that fits elsewhere."""
     on_node = Counter[NodeId]()
     for gang in running:
         for node, gpus in gang.nodes:

@@ -1,4 +1,4 @@
-"""What a policy answers: who runs now, on how many GPUs, in which order, and why."""
+"""A policy's answer: which jobs run now, on how many GPUs, in which order, and why."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from yarnam.core.policies.scheduling_view import Capacity
 
 
 class Act(Enum):
-    """What a job does now."""
+    """The action of a job now."""
 
     RUN = "run"
-    """Ask for the gang; or continue as it runs."""
+    """Ask for the gang, or keep it running."""
     WAIT = "wait"
     YIELD = "yield"
     """Suspend: give all GPUs back at a checkpoint."""
     RESIZE = "size"
-    """Go on with another number of GPUs."""
+    """Continue with another number of GPUs."""
     MOVE = "move"
-    """Suspend, and start again at once on fewer nodes."""
+    """Suspend, and restart immediately on fewer nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobDecision:
-    """One job's row."""
+    """The decision for one job."""
 
     job: str
     act: Act
     gpus: int
-    """That it holds from now on; 0 means none."""
+    """The GPUs that it holds from now on; 0 for none."""
     rank: int
-    """In the order of the policy, from 1."""
+    """The rank in the order of the policy, from 1."""
     why: str
     is_promoted: bool = False
-    """It has waited so long that its service counts anew when it runs next."""
+    """It has waited so long that its service counts from zero when it runs next."""
 
 
 Explain = Callable[[PolicyTicket], str]
@@ -46,21 +46,22 @@ Explain = Callable[[PolicyTicket], str]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The decision over all jobs. Each job carries out its own row and no other."""
+    """The decision over all jobs. Each job carries out its own part and no other."""
 
     order: Sequence[PolicyTicket]
-    """By rank."""
+    """The tickets by rank."""
     gpus: Mapping[str, int]
-    """What each job that is to run holds; all others hold nothing."""
+    """The GPUs of each job that is to run; all other jobs hold none."""
     left: Capacity
-    """What is free once all that are to run do."""
+    """The capacity that is free once all of these jobs run."""
     explain: Explain
     next_change_s: float = inf
-    """When time alone may change the decision (a demotion, the end of a slice)."""
+    """The time at which the decision may change without an event (a demotion, the end of a
+    slice)."""
     promoted: frozenset[str] = frozenset()
-    """Jobs whose ``counted_gpu_s`` begins anew when they run next."""
+    """Jobs whose ``counted_gpu_s`` starts from zero when they run next."""
     moved: frozenset[str] = frozenset()
-    """Jobs that run on, but on other nodes."""
+    """Jobs that keep running, but on other nodes."""
 
     def of(self, job: str) -> JobDecision:
         """The row of one job. Raises KeyError: it has no ticket."""

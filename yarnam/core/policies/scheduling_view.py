@@ -1,4 +1,4 @@
-"""What a policy sees: tickets, what is free, and the time."""
+"""The input of a policy: tickets, free capacity, and the time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Capacity(Protocol):
         ...
 
     def overlap(self, later: Self) -> Self:
-        """What is free both here and in ``later``, the same cluster at another time."""
+        """The capacity that is free both here and in ``later``, the same cluster at another
+        time."""
         ...
 
     def take_as(self, other: Self, ticket: PolicyTicket, gpus: int) -> None:
@@ -47,7 +48,7 @@ class Capacity(Protocol):
         ...
 
     def out_of_reach(self, ticket: PolicyTicket) -> Self:
-        """What is free and this gang could never use."""
+        """The free capacity that this gang could never use."""
         ...
 
     def least_nodes(self, ticket: PolicyTicket) -> int:
@@ -100,11 +101,11 @@ class SchedulingView:
     """All that a decision depends on, besides the settings."""
 
     tickets: Sequence[PolicyTicket]
-    """All jobs that wait or run, in any order."""
+    """All waiting and running jobs, in any order."""
     capacity: Capacity
-    """What the jobs that run have left free."""
+    """The capacity that the running jobs leave free."""
     now_s: float
     snapshot: ClusterSnapshot | None = None
-    """Nodes and queues, where they are known: ``smallest-first`` counts shares by it."""
+    """Nodes and queues, if known: ``smallest-first`` counts shares by it."""
     late_s: float = 0.0
-    """How long after its time a change may be seen and decided, where jobs look now and then."""
+    """The longest delay until a change is noticed and decided, where jobs poll."""

@@ -18,11 +18,11 @@ from yarnam.core.policies.scheduling_view import Capacity, SchedulingView
 from yarnam.core.policies.serving import gpus_of, running_first, waiting_of
 
 LEAST_LEFT_S = 900.0
-"""A gang that tells nothing is expected to run as long again as it has run, and at least so long
-(as ``admission.reservations`` has it)."""
+"""A gang without a declared or predicted end is expected to run as long again as it has run, and at
+least this long (as in ``admission.reservations``)."""
 
 Release = tuple[float, PolicyTicket]
-"""When whose gang is expected to give its GPUs back."""
+"""The expected time at which the job gives its GPUs back."""
 
 
 def decide(view: SchedulingView, settings: Settings) -> Schedule:

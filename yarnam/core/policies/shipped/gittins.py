@@ -41,7 +41,7 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
 
 @lru_cache(maxsize=4)
 def _indices(samples: tuple[float, ...], limits: tuple[float, ...]) -> tuple[QueueIndex, ...]:
-    """Of each queue."""
+    """The index of each queue."""
     distribution = ServiceDistribution(samples)
     return tuple(
         QueueIndex(distribution, lower, upper) for lower, upper in pairwise((0.0, *limits, inf))

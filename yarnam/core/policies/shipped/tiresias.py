@@ -37,12 +37,12 @@ PROMOTE = Setting(
 )  # fmt: skip
 
 SLACK_S = 1e-6
-"""Of the gang's time: services that differ by less are equal. Sums of floating point numbers are
-not exact."""
+"""Services that differ by less, as gang time, are equal: sums of floating point numbers are not
+exact."""
 
 EQUAL_S = 1e-3
-"""Times that differ by less are equal, so that arrival decides; where jobs look now and then, those
-that one look may have decided (``SchedulingView.late_s``)."""
+"""Times that differ by less are equal, so that arrival decides; where jobs poll, times within one
+poll are equal (``SchedulingView.late_s``)."""
 
 
 class _Rank(NamedTuple):
@@ -56,7 +56,7 @@ class _Rank(NamedTuple):
 
 
 _AHEAD, _NEXT, _BEHIND = 0.0, 1.0, 2.0
-"""Of a place in a queue: who runs, who was suspended from it, and who has fallen into it."""
+"""Ranks within a queue: running jobs, jobs suspended from it, and jobs demoted into it."""
 
 
 def decide(view: SchedulingView, settings: Settings) -> Schedule:
@@ -161,10 +161,11 @@ def _promoted_at_s(ticket: PolicyTicket, knob: float) -> float:
 def _position(
     ticket: PolicyTicket, limit: float, view: SchedulingView, least_run_s: float
 ) -> tuple[float, float]:
-    """The place in its queue, which begins at ``limit``. Who runs comes before who waits, by when
-    it started or fell into the queue. Of those that wait the one suspended last comes first: it was
-    served before the others. Whoever falls goes behind all, from then until somebody can have
-    decided so (``SchedulingView.late_s``, and what its own stop takes)."""
+    """The place in its queue, which begins at ``limit``. Running jobs come before waiting ones,
+    ordered by when they started or were demoted into the queue. Among the waiting jobs the one
+    suspended last comes first: it was served before the others. A demoted job goes behind all
+    others, from its demotion until the decision can have taken effect (``SchedulingView.late_s``,
+    and the time that its own stop takes)."""
     gpus, began_s = ticket.gpus, ticket.since_s
     step_s = view.late_s or EQUAL_S
     if limit and ticket.started_gpu_s + SLACK_S * gpus < limit:
