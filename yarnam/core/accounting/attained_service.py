@@ -1,6 +1,6 @@
-"""What a job tells the policy of its queue: its attained service, what it still needs, and what a
-pause costs it. A fold over its journal, like the ledger, so that a killed ApplicationMaster's
-successor knows the same."""
+"""The job's report to the policy of its queue: its attained service, its remaining steps, and the
+cost of a pause. A fold over its journal, like the ledger, so that a killed ApplicationMaster's
+successor continues with the same figures."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ class Service:
     state: HoldState = HoldState.WAITING
     since_s: float = 0.0
     """When the gang was complete, for the first time or again with another size, or had given all
-    back to a policy; of a job that waits again after a failure, when it last was complete."""
+    GPUs back to a policy; for a job that waits again after a failure, when it last was complete."""
     gpu_s: float = 0.0
-    """Up to ``since_s``; of a job that waits again, all of it."""
+    """Attained GPU-seconds up to ``since_s``; all of them for a job that waits again."""
     ran_s: float = 0.0
-    """How long it has been complete before this run."""
+    """How long the gang was complete before this run."""
     stop_began_s: float | None = None
-    """When it began to stop, to be suspended or to continue with another size; ``None`` means it
-    does not."""
+    """When the gang began to stop, to be suspended or to continue with another size; ``None`` if it
+    does not stop."""
     stop_cost_s: float = 0.0
-    """From there until it held nothing, or was complete with another size."""
+    """The time from there until it held nothing, or was complete with another size."""
     start_cost_s: float = 0.0
-    """From the complete gang to the first report of its training, which comes once it has loaded
-    its checkpoint; until then, to its processes' start. The last time."""
+    """The time from the last complete gang to the first report of its training, which comes once it
+    has loaded its checkpoint; until that report, to its processes' start."""
     started_gpu_s: float = 0.0
-    """What it had attained when its gang was last complete after it had waited."""
+    """Its attained service when its gang was last complete after a wait."""
     promoted_gpu_s: float = 0.0
-    """What it had attained when it was last promoted."""
+    """Its attained service at its last promotion."""
     has_checkpoint: bool = False
     speeds: tuple[tuple[int, float], ...] = ()
-    """Steps in a second by GPUs, of finished runs."""
+    """Steps per second for each number of GPUs, from finished runs."""
 
 
 def served(service: Service, before: Gang, event: Event, after: Gang, books: Accounts) -> Service:
-    """After one step; ``books``: the accounts after it."""
+    """Fold one step of the gang; ``books`` are the accounts after it."""
     if isinstance(event, TrainingReported):
         return _reported(service, event, books)
     if after.phase is before.phase or after.is_pre_run or before.is_pre_run:
@@ -131,13 +131,13 @@ def policy_ticket(
     job: JobSpec, gang: Gang, size: SizePolicy | None, service: Service, books: Accounts,
     facts: JobFacts, now_s: float,
 ) -> PolicyTicket:  # fmt: skip
-    """What the job tells now. ``gpus`` is a matter of its ticket."""
+    """The job's current report. Its ticket overrides ``gpus``."""
     duration_s = job.duration_s
     least, most = _gpu_range(job, gang, size)
     steps_left = facts.steps_left if most else None
     rates = _rates(_with_speed(service.speeds, _speed(books))) if most else ()
     if steps_left is not None and service.state is HoldState.RUNNING and rates:
-        # Of the beginning of this run: what is left now follows from the time.
+        # The steps left at the beginning of this run: the time gives what is left now.
         held = sum(m.target.resources.gpus for m in gang.members if m.is_holding)
         rate = dict(rates).get(held, 0.0)
         steps_left += rate * max(0.0, now_s - service.since_s)
@@ -165,7 +165,7 @@ def policy_ticket(
 
 
 def _gpu_range(job: JobSpec, gang: Gang, size: SizePolicy | None) -> tuple[int, int]:
-    """Of an elastic gang for whose size no user has asked; else 0 and 0."""
+    """The GPU range of an elastic gang, unless a user has set its size; else 0 and 0."""
     if size is None or (gang.requested_size is not None and not gang.is_sized_by_policy):
         return 0, 0
     each = gpus_per_task(job, gang, size)
@@ -174,7 +174,7 @@ def _gpu_range(job: JobSpec, gang: Gang, size: SizePolicy | None) -> tuple[int, 
 
 
 def gpus_per_task(job: JobSpec, gang: Gang, size: SizePolicy) -> int:
-    """Of the elastic role, in the containers that it has now."""
+    """The GPUs of a task of the elastic role, in its present containers."""
     held = (m.target.resources.gpus for m in gang.members if m.target.role == size.role)
     declared = next(role.resources.gpus for role in job.roles if role.name == size.role)
     return next(held, declared)
@@ -187,7 +187,7 @@ def tasks_for(job: JobSpec, gang: Gang, size: SizePolicy, gpus: int) -> int:
 
 
 def _gpus_of_others(job: JobSpec, size: SizePolicy) -> int:
-    """Of the roles that keep their size."""
+    """The GPUs of the roles that keep their size."""
     return sum(role.tasks * role.resources.gpus for role in job.roles if role.name != size.role)
 
 
@@ -201,7 +201,7 @@ class _Speed:
 
 
 def _speed(books: Accounts) -> _Speed | None:
-    """Of the newest run; ``None`` means it has not come far enough."""
+    """The speed of the newest run; ``None`` if it has not come far enough."""
     if not books.runs:
         return None
     run = books.runs[-1]

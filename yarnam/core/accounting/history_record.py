@@ -18,17 +18,17 @@ HISTORY_VERSION = 1
 MAX_ATTEMPTS = 50
 MAX_RUNS = 20
 MAX_NODES = 64
-"""Of one run; the others are counted in its last entry."""
+"""The most nodes of one run; its last entry counts the others."""
 MAX_HOLDINGS = 64
 MAX_FOLLOWERS = 16
 """Processes that failed after the first cause."""
 MAX_TEXT = 2000
-"""Characters of a message, a hint, a line."""
+"""Characters of a message, a hint, or a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleSummary:
-    """What a role asked for; ``resources`` is for one task."""
+    """The request of a role; ``resources`` is for one task."""
 
     name: str
     tasks: int
@@ -58,31 +58,32 @@ class HistoryRecord:
     verdict: Verdict
     framework: str = ""
     spec_digest: str = ""
-    """SHA-256 of the job as submitted: the same spec with the same files listed has the same."""
+    """SHA-256 of the job as submitted: equal for the same spec with the same files listed."""
     roles: tuple[RoleSummary, ...] = ()
     started_at_s: float | None = None
-    """When all processes ran for the first time; ``None`` means they never did."""
+    """When all processes ran for the first time; ``None`` if they never did."""
     attempts: tuple[AttemptRecord, ...] = ()
-    """The last ones, with what was planned, asked, granted and missing, and their first causes."""
+    """The last attempts, with their planned, requested, granted and missing containers, and their
+    first causes."""
     attempt_count: int = 0
     am_attempts: int = 0
     restarts: int = 0
     preemptions: int = 0
     placements: tuple[RunPlacement, ...] = ()
     holdings: tuple[Holding, ...] = ()
-    """What was held, from when on."""
+    """The containers and GPUs that it held, from when on."""
     ledger: Ledger | None = None
     checkpoint: str = ""
-    """The directory of its checkpoints; empty means none."""
+    """The directory of its checkpoints; empty if it has none."""
     saved_step: int | None = None
     step: int | None = None
     excluded_files: tuple[ExcludedFiles, ...] = ()
-    """Of its inputs, because they are corrupt."""
+    """Corrupt files of its inputs that were left out."""
     output: str = ""
     declared_s: float | None = None
-    """How long its user expected the gang to run; ``None`` means not told."""
+    """How long its user expected the gang to run; ``None`` if not declared."""
     written_by: str = ""
-    """``am``, or ``client``: the job's ApplicationMaster could not."""
+    """``am``, or ``client`` if the job's ApplicationMaster could not write it."""
     yarnam_version: str = ""
     version: int = HISTORY_VERSION
 
@@ -92,12 +93,13 @@ class HistoryRecord:
 
     @property
     def gpus(self) -> int:
-        """That the job asked for, all tasks together."""
+        """The GPUs that the job asked for, all tasks together."""
         return sum(role.tasks * role.resources.gpus for role in self.roles)
 
     @property
     def locality(self) -> str:
-        """Of its last run: ``node`` (one), ``rack`` (one), ``any``; empty means it never ran."""
+        """The locality of its last run: ``node`` (one), ``rack`` (one), ``any``; empty if it never
+        ran."""
         if not self.placements:
             return ""
         last = self.placements[-1]
@@ -107,16 +109,16 @@ class HistoryRecord:
 
     @property
     def cause(self) -> FirstCause | None:
-        """Of its failure, or else of the last attempt that failed."""
+        """The cause of its failure, or else of the last attempt that failed."""
         if self.verdict.cause is not None:
             return self.verdict.cause
-        found = (record.cause for record in reversed(self.attempts) if record.cause is not None)
-        return next(found, None)
+        causes = (record.cause for record in reversed(self.attempts) if record.cause is not None)
+        return next(causes, None)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFacts:
-    """What the journal does not know of the job."""
+    """Facts about the job that its journal does not hold."""
 
     key: str
     application: str

@@ -45,11 +45,11 @@ from yarnam.core.model.job_status import FINAL_PHASES, Holding, Ledger, LedgerEn
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 
 RESOLUTION_S = 1.0
-"""Events that come closer to each other are one: of a gang of a thousand tasks, a thousand come at
-once, and what it holds is counted anew for each piece of time."""
+"""Events that come closer to each other count as simultaneous: a gang of a thousand tasks has a
+thousand events together, and its holdings are counted anew for each interval."""
 
 MAX_HOLDINGS = 256
-"""Changes of what is held that are remembered; of more, every other one is forgotten."""
+"""The most changes of the holdings that are remembered; beyond it, every other one is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Accounts:
 
 
 def open_accounts(submitted_at_s: float) -> Accounts:
-    """Of a job that nothing has happened to yet."""
+    """Open the accounts of a job without events."""
     return Accounts(submitted_at_s, submitted_at_s)
 
 
@@ -315,7 +315,7 @@ def _start(run: TrainingRun, *, uses_sdk: bool) -> float | None:
 
 
 def _share(run: TrainingRun, resumed: float | None, limit: float | None) -> float:
-    """Of the steps from the one that it continued from, those up to ``limit``."""
+    """The share of a run's steps, from the one that it resumed from, that lie up to ``limit``."""
     if run.step is None or limit is None:
         return 0.0
     start = resumed or 0.0

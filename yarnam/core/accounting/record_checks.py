@@ -20,16 +20,17 @@ from yarnam.core.accounting.job_summary import (
 from yarnam.core.model.job_spec import MAX_TASKS
 
 MOST_TIME_S = 2.0**32
-"""Since the epoch: the year 2106. Ours."""
+"""The latest time since the epoch: the year 2106. The limit is our own choice."""
 
 MOST_AMOUNT = 1e15
-"""Of a duration, a size, a count. Sums of what is below it are finite and exact to the second."""
+"""The largest duration, size or count. Sums of smaller amounts are finite and exact to the
+second."""
 
 MOST_GPUS = 1024
-"""On one node. Ours: an export names each."""
+"""The most GPUs of one node, since an export names each. The limit is our own choice."""
 
 MOST_TEXT = 16_384
-"""Characters of any text: a path on HDFS has up to 8,000."""
+"""The most characters of any text: a path on HDFS has up to 8,000."""
 
 MOST_NAME = 1_000
 """Characters of what stands in a list of jobs. Ours."""

@@ -1,4 +1,4 @@
-"""What a cluster's GPUs were used for, added up over the jobs of the history."""
+"""The use of a cluster's GPUs, summed over the jobs of the history."""
 
 from __future__ import annotations
 

@@ -26,12 +26,12 @@ VARIABLES = (
 _TENSORBOARD = "tony_tensorboard"
 
 PORTS = (TASK_PORT, _TENSORBOARD)
-"""Of each process, besides those of the spec."""
+"""Ports of each process, besides those of the spec."""
 
 
 def tony_variables(table: GangTable, number: int, local: int, world_size: int) -> dict[str, str]:
-    """Of one process: the gang, the number of its member, its local rank in it; ``world_size``:
-    the processes that train together."""
+    """The variables of one process, identified by the gang, the number of its member, and its local
+    rank in it. ``world_size`` counts the processes that train together."""
     task = table.members[number].task
     spec = table.once(_cluster_spec)
     leader = CHIEF_ROLE if CHIEF_ROLE in table.by_role else "worker"

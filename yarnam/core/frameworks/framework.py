@@ -1,4 +1,5 @@
-"""What a module of ``supported`` says of its framework. Light: the agent loads it."""
+"""The description that each module of ``supported`` gives of its framework. The agent loads it, so
+its imports are light."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ Environment = Callable[["GangTable", int, int], dict[str, str]]
 
 
 def no_variables(_table: GangTable, _number: int, _local: int) -> dict[str, str]:
-    """Of a framework that reads only the generic ones."""
+    """The environment of a framework that reads only the generic variables."""
     return {}
 
 
@@ -36,23 +37,23 @@ class RoleRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
-    """What ``yarnam spec init`` writes: YAML, complete lines."""
+    """The example that ``yarnam spec init`` writes: YAML, complete lines."""
 
     comment: str
     command: str = "[python3, code/train.py, --epochs, 10]"
     roles: str = ""
-    """Of the section ``roles``, indented by two; empty: ``gpus``."""
+    """The section ``roles``, indented by two; if empty, ``gpus`` is written instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
-    """One framework. Its name is that of its module."""
+    """One framework. The name of its module is its name."""
 
     title: str
     environment: Environment = no_variables
     variables: tuple[str, ...] = ()
-    """What ``environment`` always sets: a job may not. Its other variables are defaults, which
-    give way to the job's own (``GangTable.defaults``)."""
+    """Variables that ``environment`` always sets, so that a job may not. Its other variables are
+    defaults, which give way to the job's own (``GangTable.defaults``)."""
     live_variables: tuple[str, ...] = ()
     """The same in a gang that changes its size while its processes continue."""
     ports: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Frameworks with a server beside the first process: what ``programs/head_launch.py`` is told."""
+"""Frameworks with a server beside the first process: the orders for ``programs/head_launch.py``."""
 
 from __future__ import annotations
 

@@ -210,8 +210,8 @@ def _hosts_able(index: CapacityIndex, shape: Shape) -> int:
 
 
 def _level(view: JobView, fewest: Fewest, racks: int, most_nodes: int) -> LocalityLevel:
-    """What the gang is sure to get in a domain. NODE: the fewest nodes that it can ever have, in
-    one rack where one can hold it. RACK: one rack."""
+    """The locality that the gang is sure to get in a domain. NODE: the fewest nodes that it can
+    ever have, in one rack if one can hold it. RACK: one rack."""
     placement = view.job.placement
     is_few = fewest.nodes is not None and (placement.node is REQUIRED or most_nodes <= fewest.nodes)
     needs_rack = fewest.has_rack and placement.rack is not UNCONSTRAINED
@@ -327,7 +327,8 @@ def _reason_text(
 
 
 def _cost(view: JobView, ranked: RankedCandidate, nodes: tuple[NodeId, ...]) -> str:
-    """What the placement costs in locality, compared with the tightest possible in the cluster."""
+    """Describe the placement's cost in locality, compared with the tightest placement possible in
+    the cluster."""
     capacities = view.total.by_node
     racks = len({capacities[node].rack for node in nodes if node in capacities})
     more = len(nodes) - (ranked.fewest.nodes or 0)

@@ -27,7 +27,7 @@ class PlacementDomain:
 
     @property
     def level(self) -> LocalityLevel:
-        """Of the target, not of what the gang gets there."""
+        """The level of the target, which may be looser than the place that the gang gets there."""
         if self.nodes:
             return LocalityLevel.NODE
         return LocalityLevel.RACK if self.racks else LocalityLevel.ANY
@@ -46,7 +46,7 @@ class TargetCandidate:
 
     @property
     def gpus_per_task(self) -> int:
-        """Of the largest containers."""
+        """The GPUs per task of the largest containers."""
         return max(group.resources.gpus for group in self.shape)
 
 

@@ -21,15 +21,15 @@ class Group:
     resources: Resources
     processes: int
     model: str = ""
-    """Of its GPUs, as in ``Target.gpu_model``; empty means any."""
+    """The model of its GPUs, as in ``Target.gpu_model``; empty for any."""
     has_trust: bool = True
-    """Whether it may use a node whose model is not known."""
+    """Whether it may use a node of an unknown model."""
     within_nodes: frozenset[NodeId] | None = None
-    """The only nodes for it; ``None`` means all of the domain."""
+    """The only nodes for it; ``None`` for all of the domain."""
     within_racks: frozenset[RackId] | None = None
     label: str | None = None
-    """The only nodes for it are those with this label (empty: without one); ``None`` means the
-    nodes of the whole gang have one label."""
+    """The only nodes for it are those with this label (empty: without one); ``None`` if the nodes
+    of the whole gang have one label."""
 
     @property
     def is_bounded(self) -> bool:

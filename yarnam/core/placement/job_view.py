@@ -25,8 +25,8 @@ from yarnam.core.placement.packing.node_capacity import (
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """``total`` and ``free`` leave out what the ApplicationMaster will take where it is still to
-    be placed."""
+    """The cluster as this job sees it. ``total`` and ``free`` leave out the resources of the
+    ApplicationMaster if it is still to be placed."""
 
     snapshot: ClusterSnapshot
     job: JobSpec
@@ -37,9 +37,9 @@ class JobView:
     total: CapacityIndex
     """The same, beside the ApplicationMaster."""
     free: CapacityIndex
-    """What is free on them now, beside the ApplicationMaster."""
+    """The resources that are free on them now, beside the ApplicationMaster."""
     am: Resources
-    """What the ApplicationMaster will take; nothing once it runs."""
+    """The resources of the ApplicationMaster; nothing once it runs."""
     data: BytesByNode
     tie_break: TieBreak
     could_hold_am: bool = True
@@ -47,7 +47,7 @@ class JobView:
     has_capacity_for_am: bool = True
     """Whether some node can hold it now."""
     am_node: NodeId | None = None
-    """The node on which ``free`` assumes it."""
+    """The node on which ``free`` assumes the ApplicationMaster."""
 
     @property
     def rules(self) -> PackRules:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 _PORT = "scheduler"
 _MEMORY_SHARE = 0.8
-"""Of a task, for its worker: the rest is the command's, the nanny's and the agent's. The worker
-itself begins to write to disk at 0.6 of it (distributed.worker.memory.target)."""
+"""The worker's share of a task's memory: the command, the nanny and the agent use the rest. The
+worker itself begins to write to disk at 0.6 of its share (distributed.worker.memory.target)."""
 _DEATH_S = 60
-"""After so long without a scheduler a worker ends, whatever has become of the head."""
+"""A worker ends after this long without a scheduler, whatever has happened to the head."""
 
 
 def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:

@@ -36,7 +36,7 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
         # torchrun gives each of several processes one thread; a share of the vcores is kinder.
         "OMP_NUM_THREADS": str(table.threads(number)),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
-        # Of the flight recorder, which is read when the gang hangs.
+        # The size of the flight recorder, which is read when the gang hangs.
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "512",
     }
     return env | table.defaults(number, defaults)

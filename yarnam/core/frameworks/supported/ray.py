@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PORT = "gcs"
 _STORE_SHARE = 0.3
-"""Of a task's memory, for its object store: Ray's own share of a machine
+"""The object store's share of a task's memory: Ray's own share of a machine
 (DEFAULT_OBJECT_STORE_MEMORY_PROPORTION)."""
 _LEAST_STORE_MIB = 80
 """Ray refuses less than 75 MiB (OBJECT_STORE_MINIMUM_MEMORY_BYTES)."""

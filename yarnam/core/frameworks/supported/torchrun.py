@@ -23,11 +23,12 @@ _LAST_CALL_S = 5
 """How long torchruns wait for more of them once the least number is there. Its own 30 s would pass
 at each change: one that comes later is taken in all the same."""
 _READ_S = 300
-"""For the first torchrun to serve the store: importing torch takes a minute on a busy node."""
+"""The time for the first torchrun to serve the store: importing torch takes a minute on a busy
+node."""
 
 _MAX_RESTARTS = 20
-"""Of a torchrun's workers: each loss in the gang costs every torchrun one. A fault of the program
-is tried so often too, before the gang learns of it."""
+"""Restarts of a torchrun's workers: each loss in the gang costs every torchrun one. A fault of the
+program is retried this often too, before the gang learns of it."""
 
 
 def _static(table: GangTable, number: int) -> dict[str, str]:
@@ -77,7 +78,7 @@ def _environment(table: GangTable, number: int, _local: int) -> dict[str, str]:
         # Its own default is 1.
         "OMP_NUM_THREADS": str(max(1, size.vcores // processes)),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
-        # Of the flight recorder, which is read when the gang hangs.
+        # The size of the flight recorder, which is read when the gang hangs.
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "512",
         **(_live_defaults() if table.is_live else {}),
     }

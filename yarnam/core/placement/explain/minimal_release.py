@@ -66,7 +66,7 @@ def minimal_release(
 
 
 def after_release(free: CapacityIndex, release: Release) -> CapacityIndex:
-    """What is free after so much has become free."""
+    """The free capacity once ``release`` has become free."""
     capacities = [
         _plus(capacity, release[capacity.node]) if capacity.node in release else capacity
         for capacity in free.capacities
@@ -114,9 +114,8 @@ def _nodes(idle: CapacityIndex, free: CapacityIndex, group: Group, most: int) ->
 
 
 def _cheapest(nodes: Sequence[_NodeOffer], group: Group) -> list[tuple[_NodeOffer, int]] | None:
-    """The cheapest tasks of all nodes. Among equals those on nodes that have something to release
-    anyway come first, then those on nodes with the fewest tasks: less has to be free there at once.
-    """
+    """Choose the cheapest tasks of all nodes. Among equals, prefer nodes that have something to
+    release anyway, then those with the fewest tasks: less has to be free there simultaneously."""
     want = group.resources
     taken = [node.now for node in nodes]
     missing = group.count - sum(taken)
@@ -173,7 +172,7 @@ def _cheapest_on_few(
 
 
 def _distinct(nodes: Sequence[_NodeOffer], limit: int) -> list[_NodeOffer]:
-    """At most ``limit`` of the nodes that are alike: more of them cannot be used at once."""
+    """Keep at most ``limit`` nodes of each kind: more of them cannot be used together."""
     seen: dict[tuple[int, int, int, int], int] = {}
     kept: list[_NodeOffer] = []
     for node in nodes:

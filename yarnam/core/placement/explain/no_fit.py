@@ -168,9 +168,9 @@ def no_fit_now(view: JobView, ranked: Sequence[RankedCandidate], *, explain: boo
 
 
 def _nearest(view: JobView, ranked: Sequence[RankedCandidate]) -> Shape:
-    """Of the last step's shapes, which differ in their GPU models, the one of which the most tasks
-    fit. Between equals names decide, not the job's own order."""
-    last = [one.candidate.shape for one in ranked if one.number == ranked[-1].number]
+    """Choose the shape of which the most tasks fit among the last step's shapes, which differ in
+    their GPU models. Between equals names decide, not the job's own order."""
+    last = [item.candidate.shape for item in ranked if item.number == ranked[-1].number]
 
     def key(shape: Shape) -> tuple[int, int, list[str]]:
         placed = sum(min(group.count, sum(view.free.counts(group, group.count))) for group in shape)
@@ -294,8 +294,8 @@ def _user_limit_reached(queue: QueueView, shape: Shape, am: Resources, user: str
 
 
 def _exceeds_user_limit(queue: QueueView, shape: Shape, need: Resources) -> NoFit | None:
-    """Of the Capacity Scheduler: it grants while the user is not above the limit, so the last
-    container may pass it (``AbstractLeafQueue.canAssignToUser``)."""
+    """Check the Capacity Scheduler's user limit. It grants while the user is not above the limit,
+    so the last container may exceed it (``AbstractLeafQueue.canAssignToUser``)."""
     last = max((group.resources for group in shape), key=size_key, default=Resources())
     if queue.user_limit is None or need.minus(last).fits_in(queue.user_limit):
         return None

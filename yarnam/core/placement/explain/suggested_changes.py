@@ -114,7 +114,7 @@ def _amount(need: Resources) -> str:
 
 
 def _have(capacity: NodeCapacity, more: Resources) -> str:
-    """What the node has of the resource that is short."""
+    """Show the node's amount of the resource that is short."""
     have = capacity.resources
     if more.gpus:
         return str(have.gpus)

@@ -229,7 +229,7 @@ def _fewest(found: list[Host], count: int) -> list[Pick] | None:
     picks: list[Pick] = []
     missing = count
     for others in range(k - 1, -1, -1):
-        # What is taken lies below the largest ``others``, so their sum stays what it was.
+        # The chosen host lies below the largest ``others``, so their sum stays the same.
         host = found.pop(bisect_left(found, missing - reach[others], key=_fitting))
         take = min(host[0], missing)
         picks.append((host[6], take))

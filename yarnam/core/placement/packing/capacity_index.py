@@ -35,7 +35,7 @@ from yarnam.core.placement.packing.node_capacity import (
 )
 
 AfterAm = tuple[Union["CapacityIndex", None], Union[NodeId, None]]
-"""What is left beside an ApplicationMaster, and where that is."""
+"""The capacity that is left beside an ApplicationMaster, and its node."""
 
 
 class CapacityIndex:
@@ -129,9 +129,9 @@ class CapacityIndex:
         return twin
 
     def after_am(self, am: Resources, task: Resources) -> AfterAm:
-        """What is left beside an ApplicationMaster of a gang with such tasks, and its node; None if
-        no node can hold it. Where the job's roles have several labels, it stands on a node without
-        one."""
+        """Place the ApplicationMaster of a gang with such tasks; return the remaining capacity and
+        its node, or None if no node can hold it. If the job's roles have several labels, it goes to
+        a node without one."""
         found = self._after_am.get((am, task))
         if found is None:
             capacities = [one for one in self.capacities if not one.label] or self.capacities
@@ -195,7 +195,8 @@ class CapacityIndex:
         return least if rules.node_limit is None or least <= rules.node_limit else None
 
     def fewest_in_one_rack(self, shape: Shape, rules: PackRules) -> int | None:
-        """The same of the rack in which it is the least; ``None`` means no rack holds it."""
+        """The fewest nodes within one rack, in the rack that needs the fewest; ``None`` if no rack
+        holds the gang."""
         key = (shape, rules)
         if key not in self._in_one_rack:
             # Equal racks are packed once.
@@ -228,7 +229,7 @@ class CapacityIndex:
 
     @property
     def _has_racks(self) -> bool:
-        """Whether racks are told apart already: then their answers are put together."""
+        """Whether the index is split by rack already: then the racks' answers are combined."""
         return "racks" in self.__dict__
 
     def _count(self, group: Group, most: int) -> list[int]:

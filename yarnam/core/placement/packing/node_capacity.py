@@ -17,8 +17,8 @@ WITHOUT_LIMIT = 2**31
 
 
 class NodeCapacity(NamedTuple):
-    """What one node has, or has free. An amount is negative while a snapshot shows the node
-    overcommitted."""
+    """The total or the free capacity of one node. An amount is negative while a snapshot shows the
+    node overcommitted."""
 
     node: NodeId
     rack: RackId
@@ -26,13 +26,13 @@ class NodeCapacity(NamedTuple):
     vcores: int
     gpus: int
     model: str = ""
-    """Of its GPUs; empty means not known."""
+    """The model of its GPUs; empty if unknown."""
     label: str = ""
-    """Of its partition; empty means it has none."""
+    """The label of its partition; empty if it has none."""
 
     @property
     def resources(self) -> Resources:
-        """The amounts, negative ones as nothing."""
+        """The amounts, with negative ones as 0."""
         return Resources(max(0, self.memory_mib), max(0, self.vcores), max(0, self.gpus))
 
 
@@ -134,7 +134,7 @@ def may_host(group: Group, capacity: NodeCapacity) -> bool:
 
 
 def reserve(capacity: NodeCapacity, want: Resources, count: int = 1) -> NodeCapacity:
-    """What is left beside ``count`` containers of this size."""
+    """The capacity that is left beside ``count`` containers of this size."""
     return NodeCapacity(
         capacity.node,
         capacity.rack,

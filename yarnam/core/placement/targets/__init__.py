@@ -1,1 +1,1 @@
-"""What a job declares to YARN at submit: targets and their ladder."""
+"""The targets that a job declares to YARN at submit, and their ladder."""

@@ -27,10 +27,10 @@ MOST_NODES_LISTED = 64
 """Longest strict node list of a service. Each node of a list is one more entry in every request of
 the AM (AMRMClientImpl sends one per node)."""
 MOST_RACKS_LISTED = 32
-"""The same for racks."""
+"""Longest strict rack list of a service."""
 FEW_BAD = 0.1
-"""Fraction of a domain's nodes. If fewer must not be used and the others are too many to list, the
-AM checks grants instead: nine grants of ten are right at once."""
+"""Fraction of a domain's nodes. If fewer than this must not be used and the others are too many to
+list, the AM checks grants instead: nine of ten grants fit immediately."""
 
 
 @dataclass(frozen=True)
