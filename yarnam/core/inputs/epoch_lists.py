@@ -10,7 +10,7 @@ from yarnam.core.model.job_spec import DataInput
 from yarnam.core.model.job_status import ExcludedFiles
 
 MAX_EPOCHS = 10_000
-"""Of one input that are remembered: the newest. A checkpoint goes back by a few."""
+"""The most epochs of one input that are remembered: the newest. A checkpoint goes back by a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class ProvedFile:
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """What is to be excluded from an input from now on.
+    """The files to exclude from an input from now on.
 
     Attributes:
         excluded_files: paths relative to the input, in order.
-        share: of the input, from 0 to 1: of files or of bytes, whichever is more.
+        share: the excluded share of the input's files or bytes, whichever is more, from 0 to 1.
         still_read: suspected files that are read all the same.
-        refusal: why the job must not continue; empty means it may.
+        refusal: why the job must not continue; empty if it may.
         proved: those of ``excluded_files`` (or of the refusal) that are proved corrupt.
     """
 
@@ -105,7 +105,8 @@ def excluded_files_status(
 
 
 def share_of(given: DataInput, current: Sequence[str], now: Exclusions) -> float:
-    """Of the input: exactly, where the list is the present one or that of the submit."""
+    """The excluded share of the input: exact if the list is the present one or that of the
+    submit."""
     if set(current) == set(now.excluded_files):
         return now.share
     if set(current) == set(given.skipped):

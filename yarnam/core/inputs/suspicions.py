@@ -34,7 +34,7 @@ ANSWER_MARGIN_S = 30.0
 
 
 class CheckResult(Protocol):
-    """What a check of one file found. ``verdict`` is ``clean``, ``corrupt``, ``storage``, ``gone``
+    """The result of one file's check. ``verdict`` is ``clean``, ``corrupt``, ``storage``, ``gone``
     or ``not checked``."""
 
     @property
@@ -259,9 +259,11 @@ class Suspicions:
         return True
 
     def next_order(self, node: str, nodes: Sequence[str], now_s: float) -> CheckOrder | None:
-        """What this node should check now. One check at a time on each."""
+        """Order this node's next check. Each node runs one check at a time."""
         if any(
-            one.node == node for suspicion in self.suspicions.values() for one in suspicion.running
+            check.node == node
+            for suspicion in self.suspicions.values()
+            for check in suspicion.running
         ):
             return None
         for path, suspicion in self.suspicions.items():

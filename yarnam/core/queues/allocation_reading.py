@@ -26,7 +26,7 @@ _CLASSES = {
     "FifoPolicy": Policy.FIFO,
     "DominantResourceFairnessPolicy": Policy.DRF,
 }
-"""What a policy may be called too, with its package before it."""
+"""Alternative names of a policy, which may have a package before them."""
 
 MOST_QUEUES = 20_000
 """A file with more is not read: no cluster has them, and each costs memory."""
@@ -58,7 +58,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Inherited:
-    """What a queue takes from the one above it, or from the file's defaults."""
+    """The settings that a queue takes from its parent, or from the file's defaults."""
 
     policy: Policy
     maximum: Limit

@@ -40,7 +40,7 @@ class QueueConfig:
     """One queue. Timeouts and thresholds are those that hold after inheritance."""
 
     name: str
-    """Full, as in ``root.dl``."""
+    """The full name, as in ``root.dl``."""
     element: Element
     weight: float = 1.0
     minimum: Resources = Resources()
@@ -48,10 +48,10 @@ class QueueConfig:
     max_container: Limit = Limit()
     max_apps: int | None = None
     max_am_share: float = 0.5
-    """Of the queue's fair share; -1 means no limit."""
+    """The largest share of the queue's fair share for ApplicationMasters; -1 for no limit."""
     policy: Policy = Policy.FAIR
     min_share_timeout_s: int | None = None
-    """``None`` means never preempts for its minimum."""
+    """``None`` if the queue never preempts for its minimum."""
     fair_share_timeout_s: int | None = None
     fair_share_threshold: float = 0.5
     is_preemptable: bool = True
@@ -81,10 +81,10 @@ class Allocations:
     root: QueueConfig
     default_policy: Policy = Policy.FAIR
     rules: tuple[Element, ...] = ()
-    """Of the placement policy, in their order; empty: YARN's own."""
+    """The rules of the placement policy, in their order; empty for YARN's own."""
 
     def queue(self, name: str) -> QueueConfig | None:
-        """By its full name."""
+        """Find a queue by its full name."""
         return next((queue for queue in self.root.walk() if queue.name == name), None)
 
 

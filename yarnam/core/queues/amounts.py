@@ -25,7 +25,7 @@ _PERCENT = re.compile(r"^(-?\d+(?:\.\d*)?)\s*%\s*([a-z]*)", re.IGNORECASE)
 _OLD = re.compile(r"(-?\d+)(?:\.\d*)?\s*([a-z]+)", re.IGNORECASE)
 
 Part = Union[int, float, None]
-"""Of one resource: an amount, a part of the cluster (a float), or no limit (None)."""
+"""The amount of one resource: a number, a share of the cluster (a float), or no limit (None)."""
 
 
 class BadAmount(ValueError):

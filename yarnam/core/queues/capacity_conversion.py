@@ -64,7 +64,8 @@ def convert(given: Allocations, cluster: Resources) -> Conversion:
 
 
 def _percentages(queue: QueueConfig, shares: Shares) -> Mapping[str, float]:
-    """Of the queue's children, by their GPUs with all queues in use; together 100."""
+    """The capacities of the queue's children in percent, by their GPUs with all queues in use; they
+    add up to 100."""
     gpus = {child.name: shares[child.name].gpus for child in queue.children}
     total = sum(gpus.values())
     found = {

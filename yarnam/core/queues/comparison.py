@@ -65,15 +65,15 @@ def _after(timeout_s: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What the jobs of one queue would feel."""
+    """The effect on the jobs of one queue."""
 
     queue: str
     message: str
 
 
 def effects(now: QueuesNow, after: Allocations) -> Iterator[Effect]:
-    """Of a file on the jobs that run and wait now. ``FairScheduler`` takes nothing from a queue
-    above its new maximum; only preemption takes."""
+    """Find the effects of a file on the jobs that run and wait now. ``FairScheduler`` takes nothing
+    from a queue above its new maximum; only preemption does."""
     planned = {queue.name: queue for queue in after.root.walk()}
     active = {
         queue.name

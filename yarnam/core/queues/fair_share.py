@@ -162,8 +162,8 @@ def am_limit(share: Resources, maximum: Resources, free: Resources, am_share: fl
 
 
 def starved_of(guaranteed: Resources, demand: Resources, used: Resources) -> Resources:
-    """What a queue is short of its minimum, or of the part of its fair share that preemption
-    defends: no more than it asks for (``FSLeafQueue.minShareStarvation``)."""
+    """The shortfall of a queue below its minimum, or below the part of its fair share that
+    preemption defends: no more than it asks for (``FSLeafQueue.minShareStarvation``)."""
     wanted = Resources(
         min(guaranteed.memory_mib, demand.memory_mib),
         min(guaranteed.vcores, demand.vcores),

@@ -14,7 +14,8 @@ from xml.sax.saxutils import escape, quoteattr
 from yarnam.core.model.resources import Resources
 
 AM_SHARE = 0.3
-"""Of a queue's share; more where that would hold fewer than ``AM_JOBS`` ApplicationMasters."""
+"""ApplicationMasters may use this part of a queue's share; more if that would hold fewer than
+``AM_JOBS`` of them."""
 AM_JOBS = 4
 AM_MEMORY_MIB = 2048
 """yarnam's ApplicationMaster as YARN rounds it up (1536 MiB in steps of 1024)."""
@@ -79,7 +80,7 @@ def allocation_file(policy: ClusterPolicy) -> str:
 
 
 def _queue(queue: QueuePolicy, policy: ClusterPolicy, depth: int, part: float) -> str:
-    """``part``: of the cluster that its weight gives it."""
+    """Write one queue; ``part`` is the share of the cluster that its weight gives it."""
     pad = "  " * depth
     weights = sum(one.weight for one in queue.queues) or 1.0
     fields = "".join(_fields(queue, policy, depth + 1, part))

@@ -16,23 +16,23 @@ class QueueState:
     queue's capacity."""
 
     name: str
-    """Full, as in ``root.dl``."""
+    """The full name, as in ``root.dl``."""
     policy: str = ""
     """``fair``, ``fifo`` or ``drf``; under the Capacity Scheduler the order of its jobs."""
     steady_share: Resources = Resources()
     fair_share: Resources = Resources()
-    """The instantaneous one."""
+    """The instantaneous fair share."""
     minimum: Resources = Resources()
     maximum: Resources = Resources()
     max_container: Resources | None = None
-    """``None`` means no limit of its own."""
+    """``None`` if it has no limit of its own."""
     used: Resources = Resources()
     demand: Resources = Resources()
-    """What its jobs use and ask for."""
+    """The resources that its jobs use and ask for."""
     am_used: Resources = Resources()
     am_limit: Resources = Resources()
     am_part: float | None = None
-    """The part of what the queue may have that ApplicationMasters may use; ``None`` means not
+    """The part of the queue's possible resources that ApplicationMasters may use; ``None`` if not
     reported."""
     pending_containers: int = 0
     reserved_containers: int = 0
@@ -41,9 +41,9 @@ class QueueState:
     """Jobs whose ApplicationMaster has not started."""
     max_jobs: int | None = None
     user_limit: Resources | None = None
-    """What one user may use; ``None`` means as much as the queue."""
+    """The most that one user may use; ``None`` for as much as the queue."""
     used_by: Mapping[str, Resources] = field(default_factory=dict[str, Resources])
-    """Of each user with jobs there, where there are limits of users."""
+    """The resources of each user with jobs in the queue, if users have limits."""
     is_preemptable: bool = True
     children: tuple[QueueState, ...] = ()
     is_leaf: bool = True
@@ -66,12 +66,12 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class QueueReport:
-    """What the ResourceManager reports of queues and nodes at one instant."""
+    """The ResourceManager's report of queues and nodes at one instant."""
 
     root: QueueState
     nodes: tuple[Node, ...]
     steps: AllocationSteps = AllocationSteps()
-    """How it rounds what it is asked for."""
+    """The steps to which it rounds requests."""
     preempts: bool = False
     """It takes containers from queues above their share for those below."""
     scheduler: Scheduler = Scheduler.FAIR

@@ -31,18 +31,18 @@ class QueueJob:
     queue: str
     stage: Stage
     since_s: float
-    """When it was submitted, took its ticket or started its gang: seconds since the epoch."""
+    """When it was submitted, took its ticket or started its gang, in seconds since the epoch."""
     submitted_at_s: float = 0.0
     is_gang: bool = True
-    """One of yarnam's."""
+    """The application is one of yarnam's."""
     demands: tuple[Demand, ...] = ()
-    """What its gang needs; empty means not known."""
+    """The demands of its gang; empty if unknown."""
     gpus: int | None = None
-    """That its gang needs or has; ``None`` means not known."""
+    """The GPUs that its gang needs or has; ``None`` if unknown."""
     am: Resources = Resources(1536, 1, 0)
-    """What its ApplicationMaster needs, as YARN rounds it."""
+    """The resources of its ApplicationMaster, as YARN rounds them."""
     ticket: Ticket | None = None
-    """Of a job that waits for its gang; ``None`` means it has none, or nobody knows."""
+    """The ticket of a job that waits for its gang; ``None`` if it has none, or it is unknown."""
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,13 @@ def serving_key(
 ) -> ServingKey:
     """The place of a queue or a job among its siblings, all of which ask for something.
 
-    ``policy``: that of the queue above. ``minimum`` and ``weight`` are those of a queue; jobs have
-    none. Below the minimum (of the resource of which it uses most of the cluster; by ``fair``:
-    of memory) it goes before all that are not. (Hadoop's ``fair`` takes the demand for the minimum
-    where that is less: here the minimum counts.)
+    ``policy`` is that of the queue above. ``minimum`` and ``weight`` are those of a queue; jobs
+    have none. A queue below its minimum goes before all that are not; the resource that counts is
+    the one of which it uses most of the cluster (under ``fair``, memory). (Hadoop's ``fair`` takes
+    the demand for the minimum where that is less: here the minimum counts.)
 
-    Where Hadoop divides nothing by nothing, its comparators take the two for equal (NaN), which is
-    no order: what comes first then depends on names. Here it is 0. So it is with an unused queue of
+    Where Hadoop divides zero by zero, its comparators take the two for equal (NaN), which is not an
+    order: the result then depends on names. Here the ratio is 0. So it is with an unused queue of
     weight 0 below a ``drf`` one; once it uses something, and below a ``fair`` one, it comes last.
     """
     if policy is Policy.FIFO:

@@ -22,7 +22,7 @@ from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """What a scheduler calls its settings, and a queue's part."""
+    """A scheduler's terms for its settings, and for a queue's part."""
 
     max_jobs: str
     am_share: str
@@ -64,7 +64,7 @@ class Wait:
 
 
 def why_waiting(job: QueueJob, now: QueuesNow) -> Wait:
-    """What the job waits for."""
+    """Explain why the job waits."""
     path = now.path(job.queue)
     if not path:
         return Wait("no-queue", f"there is no queue {job.queue}", "name a queue that exists")

@@ -15,7 +15,7 @@ _MONITOR = "yarn.resourcemanager.scheduler.monitor.enable"
 
 
 def _value(given: CapacityInput, name: str, default: str) -> str:
-    """Of the file, which the preemption monitor reads too, else of the site."""
+    """The setting from the file, which the preemption monitor reads too, or else from the site."""
     found = given.config.settings.get(name)
     return found.value.strip().lower() if found else given.setting(name, default)
 

@@ -121,7 +121,7 @@ def capacities_of_two_kinds(given: CapacityInput) -> Iterator[Finding]:
 
 
 def amounts_without_gpus(given: CapacityInput) -> Iterator[Finding]:
-    """What is not named is 0."""
+    """Find absolute capacities without GPUs: an unnamed resource is 0."""
     for queue in given.queues():
         for key in ("capacity", "maximum-capacity"):
             share = queue.share(key)

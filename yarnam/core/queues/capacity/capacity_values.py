@@ -1,4 +1,4 @@
-"""What a rule on the Capacity Scheduler's settings sees, and what it says."""
+"""The input and the findings of a rule on the Capacity Scheduler's settings."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class CapacityInput(SiteFacts):
         return self.scheduler("legacy-queue-mode.enabled", "true") != "false"
 
     def number_of(self, queue: CapacityQueue, key: str, default: float) -> float:
-        """A queue's setting, or the scheduler's of the same name where this version reads it;
-        ``default`` also where it is no number."""
+        """Read a queue's setting, or the scheduler's of the same name if this version reads it;
+        ``default`` if there is neither, or if it is not a number."""
         found = queue.settings.get(key)
         is_read = self.hadoop >= (3, 4) or key not in OF_THE_WHOLE_SINCE_3_4
         whole = self.scheduler(key, "x") if is_read else "x"
