@@ -23,13 +23,13 @@ from yarnam.sim.timeline import Timeline
 from yarnam.sim.yarn_model.resource_manager import SimResourceManager
 
 BATCH_S = FIRST_POLL_S
-"""From one moment to the next at which they poll if something has come free, or somebody has asked:
-the mean interval of the first in the queue, which publishes. Other changes and time alone are seen
+"""The time between two moments at which jobs poll if GPUs have come free, or a job has asked: the
+mean interval of the first in the queue, which publishes. Other changes and time alone are noticed
 after ``POLL_CAP_S``."""
 
 Kind = tuple[int, tuple[NodeId, ...], "int | None", "int | None"]
-"""Of a job: its YARN queue and sizes (``PollBatch.kind_of``), nodes that it may not use, and the
-fewest and the most tasks that will do now."""
+"""The kind of a job: its YARN queue and sizes (``PollBatch.kind_of``), nodes that it may not use,
+and the fewest and the most tasks that will do now."""
 
 
 class WaitingJob(Protocol):
@@ -39,13 +39,13 @@ class WaitingJob(Protocol):
     def queue(self) -> str: ...
 
     def poll_at(self, moment: Moment, *, is_first: bool) -> None:
-        """``is_first``: of all jobs or of those of its YARN queue. Others ask only where their
-        gang fits."""
+        """Poll now. ``is_first``: first of all jobs, or of those of its YARN queue. Other jobs ask
+        only if their gang fits."""
         ...
 
 
 class Moment:
-    """What one has found out for all that poll."""
+    """The findings of one job, shared with all that poll at this moment."""
 
     __slots__ = ("_fits", "_refused")
 
@@ -61,20 +61,20 @@ class Moment:
         return known
 
     def refusal(self, kind: Kind, *, may_pass: bool) -> MustWait | None:
-        """What a job of the same kind has been told that is served before. ``may_pass``: it may use
-        nodes that are reserved for the head."""
+        """The refusal that an earlier job of the same kind got. ``may_pass``: the job may use nodes
+        that are reserved for the head."""
         return self._refused.get((kind, may_pass))
 
     def refuse(self, kind: Kind, decision: MustWait, *, may_pass: bool) -> None:
         self._refused[kind, may_pass] = decision
 
     def somebody_has_asked(self) -> None:
-        """What is left to others is to be found out anew."""
+        """Forget the refusals: the room that is left to other jobs has changed."""
         self._refused.clear()
 
 
 class PollBatch:
-    """Of one run."""
+    """The poll batch of one run."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class PollBatch:
         *,
         has_policy: bool = False,
     ) -> None:
-        """``has_policy``: the queues have one, which has an order of its own."""
+        """``has_policy``: the queues have a policy, which has an order of its own."""
         self._has_policy = has_policy
         self._timeline = timeline
         self._rm = rm
@@ -96,7 +96,7 @@ class PollBatch:
         self._seen = (-1, -1)
 
     def join(self, number: int, job: WaitingJob) -> None:
-        """The holder of the ticket with this number polls from the next moment on."""
+        """Let the holder of the ticket with this number poll from the next moment on."""
         self._waiting[number] = job
         if not self._is_coming:
             self._is_coming = True

@@ -1,4 +1,4 @@
-"""What a simulation is made of: modes, the model of YARN, jobs. Values only; times in seconds."""
+"""The settings of a simulation: modes, the model of YARN, jobs. Values only; times in seconds."""
 
 from __future__ import annotations
 
@@ -94,20 +94,20 @@ class RmSettings:
     """yarn.scheduler.fair.reservable-nodes: the share of nodes that one application may have
     reserved for asks that do not fit yet."""
     release_s: tuple[float, float] = (0.5, 1.5)
-    """From the release at the RM until the node's GPUs are free again."""
+    """The time from the release at the RM until the node's GPUs are free again."""
     agent_start_s: tuple[float, float] = (0.8, 2.3)
-    """From the grant at the AM until the agent has registered."""
+    """The time from the grant at the AM until the agent has registered."""
     task_start_s: tuple[float, float] = (0.2, 1.0)
-    """From the launch order until the processes of a task run."""
+    """The time from the launch order until the processes of a task run."""
     poll_s: float = 0.2
-    """A snapshot through the RM's REST API."""
+    """The time of a snapshot through the RM's REST API."""
     deal: Deal = Deal.FAIR
     root: QueueConfig | None = None
-    """The queues, as an allocation file has them; None: ``queues``, below root."""
+    """The queues of an allocation file; ``None`` to use ``queues``, below root."""
     machines: tuple[Node, ...] = ()
-    """The nodes of a real cluster; empty: ``nodes`` that are all alike."""
+    """The nodes of a real cluster; if empty, there are ``nodes`` that are all alike."""
     preemption: PreemptionSettings | None = None
-    """None: YARN takes no containers (``yarn.scheduler.fair.preemption`` is off)."""
+    """``None`` if YARN does not preempt (``yarn.scheduler.fair.preemption`` is off)."""
 
     @property
     def gpus(self) -> int:
@@ -137,22 +137,21 @@ class RmSettings:
 
 @dataclass(frozen=True, slots=True)
 class SimJob:
-    """One job of the workload. ``spec`` is what its ApplicationMaster knows."""
+    """One job of the workload. Its ApplicationMaster knows only ``spec``."""
 
     number: int
     submit_s: float
     duration_s: float
-    """From all processes running to the end."""
+    """The time from the start of all processes to the end."""
     declared_s: float | None
-    """The duration as declared by the user; ``None`` means not declared."""
+    """The duration that its user declared; ``None`` if not declared."""
     spec: JobSpec
     own_gpus: int = 0
-    """Of an elastic job: those on which ``duration_s`` is how long it runs. 0 means its gang has
-    one size."""
+    """The GPUs on which an elastic job runs for ``duration_s``; 0 if its gang has one size."""
 
     @property
     def gpus(self) -> int:
-        """Of the largest gang that it may have."""
+        """The GPUs of the largest gang that it may have."""
         return self.spec.gpus
 
     def speed(self, gpus: int) -> float:

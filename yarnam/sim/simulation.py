@@ -26,13 +26,13 @@ from yarnam.sim.yarn_model.preemption import Preempted
 from yarnam.sim.yarn_model.resource_manager import SimResourceManager
 
 MOST_JOBS = 1 << 40
-"""Of one run: their submissions count as made before all that follows from them, so that one of two
-calls of the same instant is always the first."""
+"""The most jobs of one run: their submissions are numbered before all events that follow from them,
+so that the order of two calls at one instant is always the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What happened: a record for each job, by number, and every container its jobs ever had.
+    """The result: a record for each job, by number, and every container its jobs ever had.
 
     ``stood`` says when the gang of (job, attempt) stood; ``reservations_left`` are nodes still
     reserved after the last job's end; ``ended_s`` is when nothing was left to happen, or the limit.
@@ -141,7 +141,7 @@ def _fault(fault: Fault, rm: SimResourceManager) -> Call:
 
 
 class _Watchers:
-    """Of each queue one, where queues have a policy."""
+    """The watchers of the queues, one for each queue with a policy."""
 
     def __init__(self, world: World, settings: SimSettings) -> None:
         self._world = world

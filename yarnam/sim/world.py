@@ -69,12 +69,12 @@ class World:
     """Called with a job's first decision to wait."""
     start_cost_s: float = 0.0
     indexes: IndexMemory = field(default_factory=IndexMemory)
-    """Of the nodes, for the plans of all jobs."""
+    """The indexes of the nodes, for the plans of all jobs."""
     keeps_past: bool = True
     stood: dict[tuple[int, int], float] = field(default_factory=dict)
     """When the gang of (job, attempt) stood; empty unless it ``keeps_past``."""
     has_policy: bool = False
-    """The queues have one."""
+    """The queues have a policy."""
     poll_batch: PollBatch = field(init=False)
 
     def __post_init__(self) -> None:

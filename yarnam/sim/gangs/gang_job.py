@@ -111,8 +111,8 @@ class GangJob:
         self.deliver(JobStarted(self._now_s()))
 
     def deliver(self, event: Event) -> None:
-        """One step; what it leads to at once is stepped after it, as in the AM's loop. What the
-        processes report is taken along before it."""
+        """Step the gang once, with its processes' reports before the event. Events that follow
+        immediately are stepped after it, as in the AM's loop."""
         if (report := self._planning.report(event)) is not None:
             self._inbox.append(report)
         self._inbox.append(event)
@@ -226,17 +226,17 @@ class GangJob:
                 raise NotSimulated(type(action).__name__)
 
     def _send_to_agents(self, action: CheckNodes | PrepareGang | LaunchGang | StopTask) -> None:
-        """What goes to the agents."""
+        """Send an order to the agents."""
         match action:
             case CheckNodes():
                 # No node is slow here.
-                for one in action.nodes:
+                for node in action.nodes:
                     event = NodeChecked(
-                        self._now_s(), one.ask, action.attempt, action.check, NodeMeasures()
+                        self._now_s(), node.ask, action.attempt, action.check, NodeMeasures()
                     )
                     self.deliver(event)
             case PrepareGang():
-                # Inputs are on the nodes at once: no workload here says how large they are.
+                # Inputs are on the nodes immediately: the workloads here do not give their size.
                 for member in action.members:
                     self.deliver(TaskStaged(self._now_s(), member.ask, action.attempt))
             case LaunchGang():

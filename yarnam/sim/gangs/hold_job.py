@@ -1,5 +1,6 @@
-"""The others' way, as a model: ask for all containers at once, keep what comes, start when it is
-complete (peers.md, 1; TonY, tf-yarn, raw Skein). hbox adds a limit after which the job fails."""
+"""A model of other systems: ask for all containers together, keep each one that comes, start when
+the gang is complete (peers.md, 1; TonY, tf-yarn, raw Skein). hbox adds a limit after which the job
+fails."""
 
 from __future__ import annotations
 

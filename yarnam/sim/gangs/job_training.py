@@ -1,5 +1,5 @@
-"""What the processes of one job have done: the work that is left, in seconds on the job's own GPUs,
-and how fast it runs on the GPUs that they have."""
+"""The training progress of one job: the remaining work, in seconds on the job's own GPUs, and its
+speed on the GPUs that it has."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ EPSILON = 1e-6
 
 
 class JobTraining:
-    """``start_cost_s``: from the start of all processes until they train; ``checkpoint_s``: so
-    often they write a checkpoint."""
+    """``start_cost_s`` is the time from the start of all processes until they train;
+    ``checkpoint_s`` is the interval between checkpoints."""
 
     __slots__ = ("_checkpoint_s", "_job", "_left_s", "_since_s", "_speed", "_start_cost_s")
 
@@ -34,8 +34,8 @@ class JobTraining:
         self._since_s = now_s + self._start_cost_s
 
     def stop(self, now_s: float, *, is_saved: bool) -> None:
-        """What has been trained up to the last checkpoint need not be done again; ``is_saved``: one
-        is written at the stop."""
+        """Stop the training. Work up to the last checkpoint need not be repeated; with
+        ``is_saved``, a checkpoint is written at the stop."""
         if self._since_s is None:
             return
         trained_s = max(0.0, now_s - self._since_s)

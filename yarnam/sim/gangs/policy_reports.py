@@ -1,4 +1,4 @@
-"""What a job in the model of YARN reports to the policy of its queue: by the functions of the
+"""The reports of a job in the model of YARN to the policy of its queue: by the functions of the
 ApplicationMaster (``attained_service``), and by the steps of its training here."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PolicyReports:
         return self._reported
 
     def before(self, event: Event, gang: Gang, now_s: float) -> TrainingReported | None:
-        """Of an elastic gang its steps: by them the speed at its size is known."""
+        """Report the steps of an elastic gang: they give its speed at its size."""
         last = self._reported
         if last is None or self._size is None or isinstance(event, TrainingReported):
             return None

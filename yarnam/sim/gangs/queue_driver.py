@@ -1,10 +1,10 @@
 """A job's queue client in the simulator: the machine is the one of the ApplicationMaster
-(``core.queue_client``), folded on virtual time. What the shell of the ApplicationMaster asks of
-ZooKeeper and the ResourceManager is answered here by their models, at once.
+(``core.queue_client``), folded on virtual time. The models of ZooKeeper and the ResourceManager
+answer the shell's requests immediately.
 
-The planner is real too. A count of free GPUs goes before it, since it costs the most: where that
-says no, the planner would too (tests/sim holds it to that). Of jobs that are alike one decides for
-all that poll at the same moment (``poll_batch``).
+The planner is real too. A count of free GPUs goes before it, since it costs the most: if the count
+says no, the planner would too (tests/sim checks that). One of several equal jobs decides for all
+that poll at the same moment (``poll_batch``).
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class QueueDriver:
         self._deliver(seen)
 
     def report(self, event: Event) -> TrainingReported | None:
-        """What the processes report before this event."""
+        """The report of the processes before this event."""
         if self._reports is None or self._gang is None:
             return None
         return self._reports.before(event, self._gang, self._now_s)
@@ -517,7 +517,8 @@ class QueueDriver:
         return any(self._world.rm.nodes.could_hold(gpus // size, size) for size in sizes)
 
     def _least_gpus(self, action: RequestPlan | None) -> int:
-        """Of the smallest gang that will do now; of any that will ever do without an action."""
+        """The GPUs of the smallest gang that will do now; without an action, of any that will ever
+        do."""
         role = self._job.spec.elastic_role
         if role is None or role.min_tasks is None:
             return self._job.gpus

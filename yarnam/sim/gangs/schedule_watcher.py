@@ -13,10 +13,10 @@ from yarnam.core.policies.queue_schedule import QueueSchedule, queue_schedule
 from yarnam.sim.world import World
 
 POLL_S = 5.0
-"""Between two looks of a job, up to a quarter more or less: ``AmSettings.policy_look_s``."""
+"""The time between two polls of a job, give or take a quarter: ``AmSettings.policy_look_s``."""
 
 CHECK_S = 1.0
-"""After so long a change is seen. Looks of jobs come up to six times as late."""
+"""A change is noticed after this time. Polls of jobs come up to six times as late."""
 
 
 class WatchedJob(Protocol):
@@ -31,7 +31,7 @@ class WatchedJob(Protocol):
 
 
 class ScheduleWatcher:
-    """Of one queue."""
+    """The watcher of one queue's schedule."""
 
     def __init__(self, queue: str, world: World, active: ActivePolicy) -> None:
         self.active = active

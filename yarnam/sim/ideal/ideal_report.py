@@ -11,28 +11,28 @@ from typing import NamedTuple
 from yarnam.sim.report import percentile
 
 SHORT_S = 10.0
-"""Of the bounded slowdown (Feitelson et al., JSSPP 1997)."""
+"""The shortest run time of the bounded slowdown (Feitelson et al., JSSPP 1997)."""
 
 MOST_BINS = 2048
-"""Of the curve of GPUs in use."""
+"""The most points of the curve of GPUs in use."""
 
 
 class IdealRow(NamedTuple):
-    """What became of one job. Times in seconds since the first submission."""
+    """The result of one job. Times in seconds since the first submission."""
 
     job: str
     queue: str
     gpus: int
     submit_s: float
     start_s: float
-    """Of its first run."""
+    """The start of its first run."""
     end_s: float
     run_s: float
-    """That it needed, on its own GPUs."""
+    """The run time that it needed on its own GPUs."""
     starts: int
-    """Of its gang, in each size."""
+    """How often its gang started, in any size."""
     resizes: int = 0
-    """Of these, those that followed at once on another size."""
+    """Starts that followed immediately on another size."""
 
     @property
     def jct_s(self) -> float:

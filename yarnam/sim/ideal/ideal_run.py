@@ -39,17 +39,17 @@ class _Living:
     ticket: PolicyTicket
     overhead_s: float
     left_s: float
-    """What it still has to run on its own GPUs, as of ``since_s``."""
+    """The remaining run time on its own GPUs, as of ``since_s``."""
     since_s: float
     rate: float = 0.0
-    """Seconds of ``left_s`` done in a second; 0 means it does not run."""
+    """Seconds of ``left_s`` done per second; 0 while it does not run."""
     start_s: float = -1.0
     starts: int = 0
     resizes: int = 0
     order: int = 0
-    """Of all starts of all jobs, the number of its last one: settles ties between ends."""
+    """The number of its last start among all starts of all jobs: settles ties between ends."""
     ends: int = 0
-    """Of the entries in the heap of ends only the last one counts."""
+    """Only the last of its entries in the heap of ends counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class IdealCluster:
         one.ticket = self._tickets[ticket.job] = ticket
 
     def _stated_s(self, one: _Living) -> float | None:
-        """What it says that it still needs, on the GPUs that it has."""
+        """The remaining time that the job states, on the GPUs that it has."""
         if self._settings.knows is Knows.NOTHING:
             return None
         if self._settings.knows is Knows.TRUE:
@@ -262,8 +262,9 @@ class IdealCluster:
             self._on_row(row)
 
     def _end_as_declared(self) -> bool:
-        """Of the gangs that end now, those that end when they said: the timetable of a batch system
-        has their GPUs free from now on, whatever else happens at this instant first."""
+        """End the gangs that are due now and declared their run time exactly: the timetable of a
+        batch system has their GPUs free from now on, whatever else happens at this instant
+        first."""
         late: list[str] = []
         is_first = False
         while self._next_end_s() <= self._now_s:

@@ -13,28 +13,28 @@ from yarnam.sim.sim_settings import SCALING
 
 
 class Overhead(Enum):
-    """What suspending and starting costs."""
+    """The cost of suspending and starting."""
 
     NONE = "none"
     RESTART = "restart"
-    """Each start takes so long before anything is trained."""
+    """Each start takes this long before anything is trained."""
     EVERY_EVENT = "every-event"
-    """At every event each running job loses so much of the time since the last one, whether it was
-    stopped or not: Muri's public simulator does it so."""
+    """At every event each running job loses this share of the time since the last one, whether it
+    was stopped or not, as in Muri's public simulator."""
 
 
 class Instant(Enum):
-    """What happens first at one instant."""
+    """The order of ends and arrivals at one instant."""
 
     TOGETHER = "together"
     """All ends and arrivals, then one decision."""
     ONE_BY_ONE = "one-by-one"
     """Arrivals before ends, each with its own decision, as simulators of batch systems do it; gangs
-    that end when they said have ended before either."""
+    that end as declared have ended before either."""
 
 
 class Knows(Enum):
-    """What a policy is told of run times."""
+    """A policy's knowledge of run times."""
 
     TRUE = "true"
     DECLARED = "declared"
@@ -46,7 +46,8 @@ OverheadOf = Callable[[TraceJob], float]
 
 @dataclass(frozen=True, slots=True)
 class IdealSettings:
-    """``nodes``: GPUs and cores of each; empty: ``gpus`` are only counted."""
+    """The settings of one run. ``nodes`` gives the GPUs and cores of each node; if it is empty,
+    ``gpus`` are only counted."""
 
     policy: str
     gpus: int

@@ -47,7 +47,7 @@ class PolicyFigures:
     report: IdealReport
     estimates: dict[str, Estimate]
     figures: Figures
-    """Of the trace as it is."""
+    """The figures of the trace as it is."""
 
 
 def compare(

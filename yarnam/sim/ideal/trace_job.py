@@ -11,17 +11,17 @@ class TraceJob(NamedTuple):
     job: str
     submit_s: float
     run_s: float
-    """On its own ``gpus``, without interruption."""
+    """The run time on its own ``gpus``, without interruption."""
     gpus: int
     declared_s: float | None = None
-    """Its run time as its user declared it; ``None`` means not declared."""
+    """The run time that its user declared; ``None`` if not declared."""
     queue: str = ""
     user: str = ""
     model: str = ""
     tasks: int = 1
     """Containers of one size; the GPUs are divided among them."""
     vcores: int = 0
-    """Of all tasks; 0: GPUs are what counts."""
+    """The cores of all tasks; 0 if only GPUs count."""
     least_gpus: int = 0
     most_gpus: int = 0
-    """Of an elastic job; 0 means its gang has one size."""
+    """The largest size of an elastic job; 0 if its gang has one size."""

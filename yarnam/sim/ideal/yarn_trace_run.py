@@ -64,7 +64,7 @@ def run_on_yarn(
 
 
 class _Gathered:
-    """What is kept of a run: the living jobs of the trace, and figures."""
+    """The state of a run: the living jobs of the trace, and figures."""
 
     def __init__(self, gpus: int, on_row: OnRow | None, on_time: OnTime | None) -> None:
         self.figures = Figures(gpus)

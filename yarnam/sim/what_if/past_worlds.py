@@ -25,7 +25,8 @@ AT_ONCE_FROM = 500
 Figures = tuple[QueueFigures, ...]
 OnEnd = Callable[[], None]
 _Word = Union[None, Figures, Exception]
-"""What the other process says: that a job has ended, what it has found, or why it found nothing."""
+"""A message of the other process: a job has ended, the figures, or the reason why there are
+none."""
 
 
 @dataclass(frozen=True, slots=True)

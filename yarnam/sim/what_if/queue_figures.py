@@ -21,23 +21,23 @@ class QueueFigures:
 
     queue: str
     jobs: int
-    """Submitted, with those that were refused."""
+    """Submitted jobs, including those that were refused."""
     refused: int
-    """The queue is not there or takes no jobs, or no node can hold a task."""
+    """Jobs whose queue does not exist or takes no jobs, or whose tasks fit on no node."""
     unstarted: int
-    """Never got their gang, for all that has ended."""
+    """Jobs that never got their gang by the end of the run."""
     wait_mean_s: float
     wait_p50_s: float
     wait_p90_s: float
     wait_max_s: float
     gpu_hours: float
-    """In its containers, idle or not."""
+    """The GPU hours in its containers, idle or not."""
     share: float
-    """Of all GPU time until the last job was submitted, in [0, 1]."""
+    """Its share of all GPU time until the last job was submitted, in [0, 1]."""
     preemptions: int
     """How often a gang lost containers to queues below their share, and gave back the rest."""
     preempted_gpus: int
-    """In the containers that were taken."""
+    """The GPUs in the containers that were taken."""
 
 
 def queue_figures(outcome: Outcome, given: Replay) -> tuple[QueueFigures, ...]:

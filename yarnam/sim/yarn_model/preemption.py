@@ -282,7 +282,7 @@ def _asked(app: Application) -> Resources:
 
 
 def _kinds(app: Application) -> list[tuple[Target, int]]:
-    """What it asks for, by target, in the order of the asks."""
+    """The requests of the application, by target, in the order of the asks."""
     counts: dict[str, tuple[Target, int]] = {}
     for ask in app.asks.values():
         _, count = counts.get(ask.target.service, (ask.target, 0))

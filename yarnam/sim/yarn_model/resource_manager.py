@@ -324,8 +324,8 @@ class SimResourceManager:
         return False
 
     def _serve(self, app: Application, node: int) -> bool | None:
-        """``True`` means granted; False: reserved; ``None`` means nothing for this application
-        here."""
+        """Serve one application on this node: ``True`` if it got a grant, ``False`` if the node is
+        reserved for it, ``None`` if there is nothing for it here."""
         free = self.nodes.free[node]
         tried: set[tuple[LocalityLevel, Resources, str]] = set()
         for ask in app.asks.values():

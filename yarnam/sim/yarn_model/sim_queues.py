@@ -82,17 +82,18 @@ class SimQueue:
         self.minimum, self.maximum = bounds_of(config, cluster)
         above = parent is not None and parent.is_limited
         self.is_limited: bool = above or min(_amounts(self.maximum)) < UNLIMITED
-        """It, or a queue above it, has a maximum."""
+        """The queue, or one above it, has a maximum."""
         self.used = NOTHING
         self.am_used = NOTHING
         self.running = 0
         """Applications that count against ``maxRunningApps``."""
         self.apps: dict[int, Application] = {}
-        """Those of a leaf among them."""
+        """The applications of a leaf that count against it."""
         self.waiting: deque[tuple[Application, Callable[[], None]]] = deque()
-        """Applications without an ApplicationMaster, by their arrival, and what starts them."""
+        """Applications without an ApplicationMaster, by their arrival, and the call that starts
+        each."""
         self.pending: dict[int, Application] = {}
-        """Of a leaf: those with asks. Of a queue above: all of those below."""
+        """Applications with asks, of a leaf or of all leaves below."""
         self.at_minimum_s = 0.0
         """When it last had its minimum share."""
         self.children = [SimQueue(child, self, cluster) for child in config.children]
@@ -150,13 +151,13 @@ class SimQueues:
         self.leaves = {queue.name: queue for queue in self.root.walk() if queue.config.is_leaf}
         self._shares: dict[str, Resources] | None = None
         self._app_shares: dict[str, tuple[Resources, dict[int, Resources]]] = {}
-        """By queue: of what the shares are, and those of its applications."""
+        """The application shares by queue: the share that they divide, and the share of each."""
         self._views: dict[str, tuple[tuple[object, ...], QueueView]] = {}
         self._changes = 0
-        """Of the applications, so far."""
+        """The number of changes of the applications so far."""
         self._all_views: tuple[QueueView, ...] = ()
         self._viewed: tuple[int, int] | None = None
-        """What ``_all_views`` are of."""
+        """The state that ``_all_views`` were made from."""
 
     # ---- applications ------------------------------------------------------------------------
 
@@ -229,7 +230,7 @@ class SimQueues:
     # ---- shares ------------------------------------------------------------------------------
 
     def share(self, queue: SimQueue) -> Resources:
-        """What the queue is due now, among those with applications."""
+        """The queue's share now, among those with applications."""
         if self._shares is None:
             active = [name for name, leaf in self.leaves.items() if leaf.apps]
             self._shares = dict(
