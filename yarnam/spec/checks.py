@@ -89,7 +89,8 @@ def _check_head(document: Document, problems: Problems) -> None:
 
 
 def tag_problems(tags: Sequence[str]) -> Iterator[tuple[int | None, str]]:
-    """What is wrong with application tags, by index; ``None`` means with their number."""
+    """Report the problems of application tags, by index; ``None`` for a problem with their
+    number."""
     for index, tag in enumerate(tags):
         if not TAG.fullmatch(tag):
             yield index, "must consist of a-z, 0-9 and `._:=/-`, at most 100 characters"
@@ -204,7 +205,7 @@ def _check_framework(document: Document, problems: Problems) -> None:
     here: tuple[Path, ...] = (("framework",),)
     involves = (*here, ("roles",))
     subject = f"framework {document.framework}"
-    # What is beside the training is not the framework's business.
+    # Services beside the training are outside of the framework.
     names = [name for name in roles if name in rules.only or not roles[name].service]
     if rules.one and len(names) > 1:
         text = f"{subject} runs the same program in all processes: use one role"

@@ -30,7 +30,7 @@ SITE_VARIABLE = "YARNAM_FAILURE_RULES"
 
 @dataclass(frozen=True, slots=True)
 class ClassDefaults:
-    """What the rules of one class have in common."""
+    """The defaults that the rules of one class share."""
 
     blame: str
     action: str
@@ -49,7 +49,7 @@ def _shipped_file() -> Mapping[str, Any]:
 
 @cache
 def class_defaults() -> Mapping[FailureClass, ClassDefaults]:
-    """What the shipped file says of each class."""
+    """The shipped file's defaults of each class."""
     classes = _shipped_file()["classes"]
     return {FailureClass(name): ClassDefaults(**common) for name, common in classes.items()}
 

@@ -27,9 +27,10 @@ from yarnam.spec.yaml_tree import Path, Tree
 
 T = TypeVar("T")
 
-# What a GPU brings along. Training containers of the published traces are cut by GPU (Philly: CPU
-# and memory in proportion to GPUs); 8-GPU servers have 32 to 96 cores and 256 to 768 GiB, of which
-# HDFS and YARN keep a part, so that 8 of these leave no GPU stranded on the smallest of them.
+# The resources that come with a GPU. Training containers of the published traces are cut by GPU
+# (Philly: CPU and memory in proportion to GPUs); 8-GPU servers have 32 to 96 cores and 256 to 768
+# GiB, of which HDFS and YARN keep a part, so that 8 of these leave no GPU stranded on the smallest
+# of them.
 VCORES_PER_GPU = 4
 MEMORY_PER_GPU_MIB = 16 * 1024
 # Parameter servers, evaluators and preparation: one core and what a Python with NumPy needs.
@@ -354,7 +355,7 @@ def _elastic(document: Document) -> job_spec.ElasticSpec:
 
 def _am(document: Document, roles: Iterable[job_spec.RoleSpec]) -> job_spec.AmSpec:
     am = document.am
-    # Of a job that names only its GPUs the planner may make as many tasks.
+    # The planner may make up to one task per GPU for a job that names only its GPUs.
     most = sum(
         role.tasks * (1 if document.roles else max(1, role.resources.gpus)) for role in roles
     )

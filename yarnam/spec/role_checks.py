@@ -1,4 +1,4 @@
-"""What the rules of the roles must satisfy together: which of them end, and when."""
+"""Checks over the rules of all roles: which of them end, and when."""
 
 from __future__ import annotations
 

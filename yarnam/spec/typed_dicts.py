@@ -77,7 +77,7 @@ class BestCheckpointsDict(_BestCheckpointsRequired, total=False):
 class BlacklistDict(TypedDict, total=False):
     """When the job stops using a node. A node gets a strike each time it cannot start a container,
     its agent cannot prepare its task or stops responding, or processes are killed by a signal on
-    this node only. A lost node gets all strikes at once."""
+    this node only. A lost node gets all strikes immediately."""
     strikes: int
     """The number of strikes that excludes a node. 0 means never exclude nodes."""
     expiry: str
@@ -85,7 +85,7 @@ class BlacklistDict(TypedDict, total=False):
     cool_down: str
     """How long a node stays excluded."""
     max_share: float
-    """The largest fraction of the cluster's nodes to exclude at once, from 0 to 1. Beyond it, the
+    """The largest fraction of the cluster's nodes to exclude at a time, from 0 to 1. Beyond it, the
     oldest exclusions are lifted."""
 
 
@@ -133,9 +133,9 @@ ClientValueDict = TypedDict(
 
 
 class DataDict(TypedDict, total=False):
-    """What the job reads and writes."""
+    """The job's inputs and outputs."""
     inputs: list[Union[str, InputDict]]
-    """What the job reads; the variable `YARNAM_INPUT_<NAME>` holds the path of each."""
+    """The inputs of the job; the variable `YARNAM_INPUT_<NAME>` holds the path of each."""
     staging_timeout: str
     """The longest time to copy inputs with `mode: localize` or `cache` to the nodes, once the gang
     is complete. The GPUs are idle meanwhile."""
@@ -143,7 +143,7 @@ class DataDict(TypedDict, total=False):
     """The size limit of the copies that `mode: cache` keeps on one node for this user. The least
     recently used ones are evicted. Default: half of each disk."""
     outputs: Union[str, OutputsDict]
-    """Where the job's results go; they appear at once when the job has succeeded."""
+    """Where the job's results go; they appear together when the job has succeeded."""
 
 
 class ElasticDict(TypedDict, total=False):
@@ -218,10 +218,10 @@ _FailureRuleEntryRequired = TypedDict(
 
 
 class FailureRuleEntryDict(_FailureRuleEntryRequired, total=False):
-    """What a failure of the job means. A rule applies to a process that ended with one of its exit
-    codes or signals, to a line of its output that matches one of its patterns, and to a traceback
-    that ends in one of its files; what a rule has of these must all hold. The job's own rules come
-    before those that yarnam has, in the order of the list."""
+    """How to classify a failure of the job. A rule applies to a process that ended with one of its
+    exit codes or signals, to a line of its output that matches one of its patterns, and to a
+    traceback that ends in one of its files; all of these that a rule has must hold. The job's own
+    rules come before yarnam's, in the order of the list."""
     patterns: list[str]
     """Text that a line of the output contains, in capitals or not. `*` stands for any text within
     the line, `^` at the start for the start of the line."""
@@ -230,7 +230,8 @@ class FailureRuleEntryDict(_FailureRuleEntryRequired, total=False):
     signals: list[int]
     """Numbers of signals that ended it."""
     raised_in: list[str]
-    """Parts of paths of Python files: one of the last eight frames of the traceback is there."""
+    """Parts of paths of Python files; one of the last eight frames of the traceback must be in such
+    a file."""
     role: Literal['root', 'cascade', 'confirmation']
     """`root`: the process failed on its own. `cascade`: because another one had failed.
     `confirmation`: it reports the failure of another one."""
@@ -241,7 +242,7 @@ class FailureRuleEntryDict(_FailureRuleEntryRequired, total=False):
     explanation: str
     """What happened, for the verdict."""
     hint: str
-    """What to do next, for the verdict."""
+    """The next step for the user, for the verdict."""
 
 
 class GangDict(TypedDict, total=False):
@@ -273,7 +274,7 @@ class GangDict(TypedDict, total=False):
     `look_before_ask: false`, the job requests containers regardless of waiting jobs."""
     recovery_timeout: str
     """The longest wait for the replacement of a lost task while the other containers of the running
-    gang are held. Then all are released and the gang is acquired again. 0 means at once."""
+    gang are held. Then all are released and the gang is acquired again. 0 means immediately."""
 
 
 class GpuRangeDict(TypedDict):
@@ -400,12 +401,12 @@ class _OutputsRequired(TypedDict):
 
 class OutputsDict(_OutputsRequired, total=False):
     """Where the job's results go. Each task writes to a separate directory, named by the variable
-    `YARNAM_OUTPUT`. When all tasks have succeeded, their files appear in this directory at once:
+    `YARNAM_OUTPUT`. When all tasks have succeeded, their files appear in this directory together:
     see [outputs](../how-to/outputs.md)."""
     replace: bool
     """Replace an existing output when the new one is complete."""
     on_failure: Literal['discard', 'keep']
-    """What to do with the tasks' files if the job does not succeed. `discard`: delete them. `keep`:
+    """How to treat the tasks' files if the job does not succeed. `discard`: delete them. `keep`:
     move them to `<path>.partial.<application>`."""
     timeout: str
     """The longest time to store the output, from the end of the last process. No container is held
@@ -526,8 +527,8 @@ class RoleDict(TypedDict, total=False):
     """Stop this role when the others are complete: for parameter servers, TensorBoard, notebooks.
     Default: true for a role `ps` beside others."""
     early_exit: Literal['accept', 'fail']
-    """What it means when a task of a service ends with success before the others: nothing, or that
-    the job fails."""
+    """The outcome when a task of a service succeeds before the other roles have ended: `accept` has
+    no effect, `fail` fails the job."""
     optional: bool
     """Let tasks of this role fail, or be lost, without the job."""
     after: Union[Union[str, AfterRoleDict], list[Union[str, AfterRoleDict]]]
@@ -567,8 +568,8 @@ class SizeAtDict(_SizeAtRequired, total=False):
 
 class StopEarlyDict(TypedDict, total=False):
     """End the job well once its loss has been flat for long: the processes are stopped with time
-    for a checkpoint, the outputs are stored, and the job has succeeded. Without this section a flat
-    loss is told in `yarnam status`, and stops nothing."""
+    for a checkpoint, the outputs are stored, and the job has succeeded. Without this section
+    `yarnam status` reports a flat loss, but the job continues."""
     flat_for: str
     """How long the loss must have been flat, and for at least a fifth of all steps. It is the
     metric `loss` or `train_loss` that the program reports."""

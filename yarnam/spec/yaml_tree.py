@@ -62,7 +62,7 @@ class Tree:
     value: Any = None
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
     values: dict[Path, tuple[int, int]] = field(default_factory=dict)
-    """Of the values, where they differ from the key's."""
+    """The places of the values, if they differ from the key's."""
     problems: list[tuple[tuple[int, int], SpecProblem]] = field(default_factory=list)
     broken: set[Path] = field(default_factory=set)
     _seen: set[SpecProblem] = field(default_factory=set)

@@ -1,1 +1,1 @@
-"""What is generated from the spec: JSON Schema, reference page, starter file."""
+"""The files generated from the spec: JSON Schema, reference page, starter file."""

@@ -21,7 +21,7 @@ from typing import Literal, TypedDict, Union
 '''
 
 _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
-"""Of a TypedDict, an ``int`` is a ``float`` too."""
+"""In a TypedDict, an ``int`` is a ``float`` too."""
 
 
 def typed_dicts_module() -> str:
@@ -37,8 +37,9 @@ def typed_dicts_module() -> str:
 
 
 def _section(name: str, section: Mapping[str, Any], shorthands: AbstractSet[str]) -> str:
-    """``shorthands``: sections that may be written as text too."""
-    # Of a section with a shorthand, the mapping is what has keys.
+    """Write the classes of one section; ``shorthands`` are the sections that may be written as text
+    too."""
+    # In a section with a shorthand, only the mapping has keys.
     mapping = next((one for one in section.get("anyOf", ()) if "properties" in one), section)
     required = set(mapping.get("required", ()))
     fields = {

@@ -65,7 +65,7 @@ def _outputs(value: Any) -> Any:
 
 class Outputs(TextOrMapping):
     """Where the job's results go. Each task writes to a separate directory, named by the variable
-    `YARNAM_OUTPUT`. When all tasks have succeeded, their files appear in this directory at once:
+    `YARNAM_OUTPUT`. When all tasks have succeeded, their files appear in this directory together:
     see [outputs](../how-to/outputs.md)."""
 
     text_key = "path"
@@ -76,7 +76,7 @@ class Outputs(TextOrMapping):
     replace: bool = _STORING.replace
     """Replace an existing output when the new one is complete."""
     on_failure: Literal["discard", "keep"] = "discard"
-    """What to do with the tasks' files if the job does not succeed. `discard`: delete them. `keep`:
+    """How to treat the tasks' files if the job does not succeed. `discard`: delete them. `keep`:
     move them to `<path>.partial.<application>`."""
     timeout: Annotated[float, DurationBetween(1.0, 7 * DAY_S)] = _STORING.timeout_s
     """The longest time to store the output, from the end of the last process. No container is held
@@ -84,10 +84,10 @@ class Outputs(TextOrMapping):
 
 
 class Data(Section):
-    """What the job reads and writes."""
+    """The job's inputs and outputs."""
 
     inputs: list[Input] = []
-    """What the job reads; the variable `YARNAM_INPUT_<NAME>` holds the path of each."""
+    """The inputs of the job; the variable `YARNAM_INPUT_<NAME>` holds the path of each."""
     staging_timeout: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _STAGING.timeout_s
     """The longest time to copy inputs with `mode: localize` or `cache` to the nodes, once the gang
     is complete. The GPUs are idle meanwhile."""
@@ -95,7 +95,7 @@ class Data(Section):
     """The size limit of the copies that `mode: cache` keeps on one node for this user. The least
     recently used ones are evicted. Default: half of each disk."""
     outputs: Annotated[Outputs | None, BeforeValidator(_outputs)] = None
-    """Where the job's results go; they appear at once when the job has succeeded."""
+    """Where the job's results go; they appear together when the job has succeeded."""
 
 
 class BestCheckpoints(TextOrMapping):
@@ -159,8 +159,9 @@ class Checkpoint(Section):
             }
         ),
     ] = _CHECKPOINT.restore
-    """What the first attempt restores: the `newest` checkpoint in the directory, `none`, or the one
-    of a step. Later attempts resume from what the job itself has saved."""
+    """The checkpoint that the first attempt restores: the `newest` checkpoint in the directory,
+    `none`, or the one of a step. Later attempts resume from the checkpoints that the job itself has
+    saved."""
     spool: CheckpointSpool = CheckpointSpool()
     """Checkpoints that wait on the container's local disk while HDFS is unavailable."""
 

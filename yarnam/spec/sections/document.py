@@ -47,12 +47,12 @@ from yarnam.spec.sections.section_base import (
 from yarnam.spec.values.fields import Command, DurationBetween, SizeBetween, Text, describe, wrong
 
 VERSION = 1
-"""Of the format. Raised when an existing document would change its meaning."""
+"""The version of the format, raised when an existing document would change its meaning."""
 
 MAX_SIZES = 100
-"""Of ``elastic.schedule``: each change of size costs a start."""
+"""The most entries of ``elastic.schedule``: each change of size costs a start."""
 MAX_EPOCH, MAX_STEP = 10**9, 10**15
-"""More are a slip. Ours."""
+"""Larger values are a slip. The limits are our own choice."""
 
 _GANG, _RETRY, _AM = GangSpec(), RetrySpec(), AmSpec()
 _ELASTIC = ElasticSpec()
@@ -160,13 +160,13 @@ class Gang(Section):
     `look_before_ask: false`, the job requests containers regardless of waiting jobs."""
     recovery_timeout: Annotated[float, DurationBetween(0.0, DAY_S)] = _GANG.recovery_timeout_s
     """The longest wait for the replacement of a lost task while the other containers of the running
-    gang are held. Then all are released and the gang is acquired again. 0 means at once."""
+    gang are held. Then all are released and the gang is acquired again. 0 means immediately."""
 
 
 class StopEarly(Section):
     """End the job well once its loss has been flat for long: the processes are stopped with time
-    for a checkpoint, the outputs are stored, and the job has succeeded. Without this section a flat
-    loss is told in `yarnam status`, and stops nothing."""
+    for a checkpoint, the outputs are stored, and the job has succeeded. Without this section
+    `yarnam status` reports a flat loss, but the job continues."""
 
     flat_for: Annotated[float, DurationBetween(600.0, 365 * DAY_S)] = _STOP_EARLY.flat_for_s
     """How long the loss must have been flat, and for at least a fifth of all steps. It is the
@@ -220,7 +220,7 @@ class Elastic(Section):
 class Blacklist(Section):
     """When the job stops using a node. A node gets a strike each time it cannot start a container,
     its agent cannot prepare its task or stops responding, or processes are killed by a signal on
-    this node only. A lost node gets all strikes at once."""
+    this node only. A lost node gets all strikes immediately."""
 
     strikes: Annotated[int, Field(ge=0, le=1000)] = _RETRY.blacklist.strikes
     """The number of strikes that excludes a node. 0 means never exclude nodes."""
@@ -229,7 +229,7 @@ class Blacklist(Section):
     cool_down: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _RETRY.blacklist.cool_down_s
     """How long a node stays excluded."""
     max_share: Annotated[float, Field(ge=0.0, le=1.0)] = _RETRY.blacklist.max_share
-    """The largest fraction of the cluster's nodes to exclude at once, from 0 to 1. Beyond it, the
+    """The largest fraction of the cluster's nodes to exclude at a time, from 0 to 1. Beyond it, the
     oldest exclusions are lifted."""
 
 

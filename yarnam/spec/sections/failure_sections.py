@@ -13,7 +13,7 @@ from yarnam.spec.sections.section_base import Section
 from yarnam.spec.values.fields import Text, wrong
 
 MAX_RULES = 200
-"""Of one job: each agent of it reads them when a process fails."""
+"""The most rules of one job: each of its agents reads them when a process fails."""
 
 if TYPE_CHECKING:
     FailureClassName: TypeAlias = str
@@ -29,15 +29,15 @@ ShortText = Annotated[Text, Field(max_length=500)]
 
 
 class FailureRuleEntry(Section):
-    """What a failure of the job means. A rule applies to a process that ended with one of its exit
-    codes or signals, to a line of its output that matches one of its patterns, and to a traceback
-    that ends in one of its files; what a rule has of these must all hold. The job's own rules come
-    before those that yarnam has, in the order of the list."""
+    """How to classify a failure of the job. A rule applies to a process that ended with one of its
+    exit codes or signals, to a line of its output that matches one of its patterns, and to a
+    traceback that ends in one of its files; all of these that a rule has must hold. The job's own
+    rules come before yarnam's, in the order of the list."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", examples=["flaky-license"])]
-    """Its name: lower-case letters, digits and hyphens."""
+    """The rule's name: lower-case letters, digits and hyphens."""
     class_: Annotated[FailureClassName, Field(alias="class", examples=["communication-error"])]
-    """The class of the failure. What is not set below is the class's."""
+    """The class of the failure. It provides the defaults for the keys below."""
     patterns: Annotated[
         list[ShortText], Field(max_length=100, examples=[["license server * busy"]])
     ] = []
@@ -51,7 +51,8 @@ class FailureRuleEntry(Section):
         list[Annotated[Text, Field(min_length=4, max_length=100)]],
         Field(max_length=100, examples=[["/site-packages/cv2/"]]),
     ] = []
-    """Parts of paths of Python files: one of the last eight frames of the traceback is there."""
+    """Parts of paths of Python files; one of the last eight frames of the traceback must be in such
+    a file."""
     role: RoleName = FailureRole.ROOT.value
     """`root`: the process failed on its own. `cascade`: because another one had failed.
     `confirmation`: it reports the failure of another one."""
@@ -62,7 +63,7 @@ class FailureRuleEntry(Section):
     explanation: ShortText | None = None
     """What happened, for the verdict."""
     hint: ShortText | None = None
-    """What to do next, for the verdict."""
+    """The next step for the user, for the verdict."""
 
     @field_validator("patterns")
     @classmethod

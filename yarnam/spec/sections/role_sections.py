@@ -247,8 +247,8 @@ class Role(Section):
     """Stop this role when the others are complete: for parameter servers, TensorBoard, notebooks.
     Default: true for a role `ps` beside others."""
     early_exit: Literal["accept", "fail"] = "accept"
-    """What it means when a task of a service ends with success before the others: nothing, or that
-    the job fails."""
+    """The outcome when a task of a service succeeds before the other roles have ended: `accept` has
+    no effect, `fail` fails the job."""
     optional: bool = False
     """Let tasks of this role fail, or be lost, without the job."""
     after: AfterValue = []

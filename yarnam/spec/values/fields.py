@@ -183,7 +183,7 @@ SHARE_PATTERN = r"^(100|[0-9]{1,2})(\.[0-9]{1,6})? ?%$"
 
 
 def _share(value: Any) -> float:
-    """Of a whole, from 0 to 1."""
+    """A share of a whole, from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise wrong(f"must be a percentage such as 0.1 %, not {describe(value)}")
     if isinstance(value, Ambiguous) or not isinstance(value, str):
