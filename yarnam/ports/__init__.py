@@ -61,16 +61,16 @@ class ContainerBroker(Protocol):
 
 
 class ClusterView(Protocol):
-    """What the ResourceManager knows."""
+    """The ResourceManager's view of the cluster."""
 
     def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
         """Nodes and the queue. At most 10 s. Raises Unavailable.
 
         Args:
             queue: its full name.
-            max_age_s: None: as they are now. A number: jobs that wait share their snapshots, where
-                they have a place for it. One that another job took (``is_shared``) will do if it
-                is at most so old; what is taken instead is published.
+            max_age_s: ``None`` for a new snapshot. With a number, waiting jobs share their
+                snapshots if they have a place for them: one that another job took (``is_shared``)
+                will do if it is at most this old; otherwise a new one is taken and published.
         """
 
 

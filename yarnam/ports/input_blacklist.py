@@ -31,8 +31,8 @@ class InputBlacklist(Protocol):
         """Add entries where they count most, and notify running jobs."""
 
     def watch(self, paths: Iterable[str], changed: Callable[[BlacklistView], None]) -> Subscription:
-        """Call ``changed`` with the current view at once and after each change, from a thread of
-        its own, one call at a time. Failures are retried."""
+        """Call ``changed`` with the current view immediately and after each change, from a thread
+        of its own, one call at a time. Failures are retried."""
 
     def close(self) -> None:
         """Stop all watches and close connections. Idempotent."""

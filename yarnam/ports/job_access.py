@@ -1,6 +1,6 @@
-"""What a client needs of the outside world beyond the file system (``hdfs_utils.FileSystem``).
+"""A client's access to the outside world beyond the file system (``hdfs_utils.FileSystem``).
 
-The way into YARN and the line to a job's AM and agents. Errors are ``yarnam.errors``.
+The way into YARN and the connection to a job's AM and agents. Errors are ``yarnam.errors``.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class JobClient(Protocol):
         follow: bool = False,
         agent_log: bool = False,
     ) -> Iterator[bytes]:
-        """What a process (or the agent itself) printed, from the agent. Raises Unavailable."""
+        """Read the output of a process (or of the agent itself) from the agent. Raises
+        Unavailable."""
 
     def close(self) -> None:
         """Idempotent; ends tails under way."""

@@ -45,7 +45,8 @@ class InputService(Protocol):
         """Somebody on this node has met what may be damage. Returns immediately."""
 
     def next_check(self, node: str) -> CheckOrder | None:
-        """What this node should check; asking is its sign of life. Returns immediately."""
+        """Return the next check for this node; the call is its sign of life. Returns
+        immediately."""
 
     def checked(self, number: int, outcome: CheckOutcome) -> None:
         """A check has ended. Returns immediately."""

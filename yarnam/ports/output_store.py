@@ -20,7 +20,7 @@ class StoringProgress:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutputs:
-    """What the output has. ``renamed``: files that got another name than their task's."""
+    """The stored output. ``renamed`` counts files that got another name than their task's."""
 
     files: int
     size_bytes: int
@@ -43,8 +43,8 @@ class OutputStore(Protocol):
         tell: Callable[[StoringProgress], None],
         is_stopped: Callable[[], bool],
     ) -> StoredOutputs | None:
-        """Make what these tasks wrote the job's output, all at once. ``None`` means it was stopped
-        before that. Of several tasks that wrote one name the first one keeps it."""
+        """Turn the files that these tasks wrote into the job's output, all together. ``None`` if it
+        was stopped before that. If several tasks wrote one name, the first one keeps it."""
 
     def find_stored(self) -> StoredOutputs | None:
         """After a stop: what is stored in spite of it. ``None`` means nothing, and an output that

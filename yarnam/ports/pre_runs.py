@@ -8,8 +8,8 @@ from yarnam.core.model.job_status import PreRunStatus
 
 
 class PreRunStore(Protocol):
-    """Of one job."""
+    """The store of one job's pre-run."""
 
     def settle(self, status: PreRunStatus, at_s: float) -> None:
-        """Throw the pre-run's checkpoints away; where it has passed, note that for later submits of
-        the same program. May be called again. Raises YarnamError: HDFS does not answer."""
+        """Delete the pre-run's checkpoints; if it has passed, record that for later submits of the
+        same program. May be called again. Raises YarnamError if HDFS does not answer."""

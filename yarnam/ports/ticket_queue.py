@@ -30,8 +30,8 @@ class LiveApplications(Protocol):
     """Confirms what is read in the ticket queue. Never raises; at most 5 s."""
 
     def confirm(self, names: Collection[str]) -> Confirmation:
-        """What is known of living applications, those of these names among them: a name that has
-        not been asked for yet makes it ask again, within limits."""
+        """Return the known living applications, those of these names among them: a name that has
+        not been requested yet causes a new request, within limits."""
 
     def newest_attempt(self, application: str) -> int:
         """The number of its newest AM attempt; 0 means not known."""
@@ -69,7 +69,7 @@ class TicketQueue(Protocol):
         """Those that the ResourceManager confirms (``ticket_checks``), as they are now."""
 
     def policy(self) -> QueuePolicy:
-        """What is chosen for the job's own queue: one call of ZooKeeper's, for a job that runs."""
+        """Return the policy of the job's own queue, for a running job: one call of ZooKeeper's."""
 
     def claim(self, claim: Claim) -> bool:
         """Announce that containers are requested from now on (``is_acquiring``), by the ticket that

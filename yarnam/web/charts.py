@@ -34,7 +34,8 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class GangTimeline:
-    """What a job held over time; ``bands`` are its attempts, ``most`` the highest count."""
+    """The containers that a job held over time; ``bands`` are its attempts, ``most`` the highest
+    count."""
 
     path: str
     bands: tuple[Band, ...]

@@ -38,13 +38,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """What the pages ask for. All of it may raise YarnamError, and is called from any thread."""
+    """The sources of the pages. Each may raise YarnamError, and is called from any thread."""
 
     active: Callable[[], Sequence[JobStatus]]
     ended: Callable[[], Sequence[JobSummary]]
     queues: Callable[[], QueuesNow]
     job: Callable[[str], JobView]
-    """By its application id."""
+    """The job with this application id."""
     logs: Callable[[str, LogChoice], LogsView]
 
 

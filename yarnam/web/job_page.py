@@ -28,7 +28,7 @@ _WAITS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """What the page of one job shows. ``status`` is the one that ``yarnam status`` shows."""
+    """The content of one job's page. ``status`` is the one that ``yarnam status`` shows."""
 
     status: JobStatus
     now_s: float
@@ -36,17 +36,17 @@ class JobView:
     """Time and text, the newest first."""
     series: Sequence[Series] = ()
     step_times: Mapping[int, float] = field(default_factory=dict[int, float])
-    """By rank, in seconds."""
+    """Step times by rank, in seconds."""
     saved_step: int | None = None
     placements: Sequence[RunPlacement] = ()
-    """Of a job that has ended, where each of its runs was."""
+    """The nodes of each run, for a job that has ended."""
     home: str = ""
-    """Where the list of all jobs is; empty means there is none."""
+    """The address of the list of all jobs; empty if there is none."""
     has_api: bool = False
     logs: str = ""
-    """Where the text of the job's logs is; empty means not here."""
+    """The address of the job's logs as text; empty if they are not here."""
     node_scheme: str = "http"
-    """Of the NodeManagers' pages."""
+    """The scheme of the NodeManagers' pages."""
 
 
 @dataclass(frozen=True, slots=True)

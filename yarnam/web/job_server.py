@@ -44,11 +44,12 @@ RESOLVED_FOR_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class JobSource:
-    """What the AM shows of its job. All of it is called from the server's threads."""
+    """The AM's data on its job. The server's threads call all of it."""
 
     status_json: Callable[[], bytes]
     events_json: Callable[[int, int], tuple[int, Sequence[bytes]]]
-    """From this number or the oldest kept event on, at most this many; the number of the first."""
+    """Return at most this many events, from this number or the oldest kept event on, and the number
+    of the first."""
     event_count: Callable[[], int]
     metrics: Callable[[], Sequence[AgentMetrics]]
     event_text: Callable[[Event], str]
@@ -97,7 +98,7 @@ class JobServer:
         return text_response(404, "There is no such page here.")
 
     def view(self) -> job_page.JobView:
-        """What the page shows now."""
+        """The content of the page now."""
         status = self._read()
         return job_page.JobView(
             status=status,

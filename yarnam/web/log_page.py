@@ -94,7 +94,7 @@ def _log_text(title: str, data: bytes, is_cut: bool) -> LogText:
     if is_cut:
         data = data.partition(b"\n")[2] or data
     lines = data.decode("utf-8", "replace").split("\n")
-    # As on a terminal: a progress bar writes over its line, and colours are no text.
+    # Show it as a terminal does: a progress bar overwrites its line, and colours are not text.
     text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
     return LogText(title, _COLOUR.sub("", text), is_cut)
 

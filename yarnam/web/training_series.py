@@ -1,5 +1,5 @@
-"""What the ranks report over time, in bounded memory: for charts, and for who reads it by HTTP. A
-bounded record in the job's directory keeps it over the ApplicationMaster's attempts."""
+"""The ranks' reports over time, in bounded memory, for charts and for readers by HTTP. A bounded
+record in the job's directory keeps them over the ApplicationMaster's attempts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from yarnam.wire.records import KeptSeries, SeriesRecord
 log = logging.getLogger("yarnam.web")
 
 MAX_SERIES = 18
-"""Of rank 0, or of the lowest rank that reports."""
+"""The most series, all of rank 0 or of the lowest rank that reports."""
 MAX_POINTS = 400
-"""Of one series; a full one loses every other point, and grows at half the rate."""
+"""The most points of one series; a full one loses every other point, and grows at half the rate."""
 PACE_S = 10.0
-"""A rank's step time is the mean over at least so long, where the SDK does not report it."""
+"""A rank's step time is the mean over at least this long, unless the SDK reports it."""
 
 SERIES_FILE = "series.json"
 PERIOD_S = 300.0
-"""As much of the series is lost with an ApplicationMaster at most. A record has at most some 400
+"""The most of the series that is lost with an ApplicationMaster. A record has at most some 400
 KB."""
 MAX_BYTES = 4 << 20
 
@@ -94,15 +94,15 @@ class TrainingSeries:
             )
 
     def restore(self, earlier: Iterable[Series]) -> None:
-        """Put the points of earlier AM attempts before those of this one. What cannot be is left
-        out: points that go back in time, are no numbers, or are too many."""
+        """Put the points of earlier AM attempts before those of this one. Points that go back in
+        time, are not finite, or are too many are left out."""
         with self._lock:
-            for one in earlier:
-                if one.name not in self._series and len(self._series) >= MAX_SERIES:
+            for series in earlier:
+                if series.name not in self._series and len(self._series) >= MAX_SERIES:
                     continue
-                now = self._series.get(one.name)
-                joined = self._series[one.name] = _BoundedSeries()
-                for at_s, value in (*one.points[:MAX_POINTS], *(now.points if now else ())):
+                now = self._series.get(series.name)
+                joined = self._series[series.name] = _BoundedSeries()
+                for at_s, value in (*series.points[:MAX_POINTS], *(now.points if now else ())):
                     if isfinite(at_s) and isfinite(value):
                         joined.add(at_s, value)
 
@@ -114,7 +114,7 @@ class TrainingSeries:
 
     @property
     def saved_step(self) -> int | None:
-        """Of the newest checkpoint; ``None`` means the program has reported none."""
+        """The step of the newest checkpoint; ``None`` if the program has reported none."""
         return self._saved_step
 
 

@@ -27,7 +27,8 @@ from yarnam.errors import WireMismatch
 T = TypeVar("T")
 
 MAX_BYTES = 64 << 20
-"""Of one record, unless the caller knows better: the status of 10,000 tasks has some 5 MB."""
+"""The most bytes of one record, unless the caller sets a limit: the status of 10,000 tasks has some
+5 MB."""
 
 _TAG = "t"
 _MAX_CAUSES = 5

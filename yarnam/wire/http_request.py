@@ -19,11 +19,11 @@ from hdfs_utils.protocols.untrusted import Readable, decode_record, decompress, 
 MAX_REPLY_BYTES = 64 << 20
 """The nodes of a cluster of 10,000 are some 12 MB."""
 MAX_ERROR_BYTES = 1 << 20
-"""Of an error's page: Hadoop puts a stack trace into it."""
+"""The most bytes of an error's page: Hadoop puts a stack trace into it."""
 _ACCEPT = "application/json, */*;q=0.5"
-"""JSON where there is a choice. Of a log, which is text, NodeManagers answer 503 to JSON alone."""
+"""Prefer JSON. NodeManagers answer 503 for a log, which is text, if only JSON is accepted."""
 _MAX_DEPTH = 200
-"""The scheduler's queues within each other: four levels of JSON for each."""
+"""The depth limit of the scheduler's nested queues: four levels of JSON for each."""
 
 
 class HttpError(OSError):
@@ -46,8 +46,8 @@ class _Elsewhere(urllib.error.HTTPError):
 
 
 class _SameServer(urllib.request.HTTPRedirectHandler):
-    """What says who asks is for one server: a ticket is no good at another one, and a token would
-    be told to whoever the redirection names."""
+    """Follow redirects only to the same server. Credentials are for one server: a ticket is useless
+    at another one, and a redirection elsewhere would reveal a token."""
 
     def redirect_request(
         self,
@@ -101,11 +101,11 @@ def request(
     max_bytes: int = MAX_REPLY_BYTES,
     who: Mapping[str, str] | None = None,
 ) -> HttpReply:
-    """Send one request, with ``body`` as JSON; the headers ``who`` say who asks, and go to no other
-    server. ``timeout_s`` is for the connection, and between bytes. ``tls``: default, this
-    machine's certificates. Raises HttpError, also for a reply of more than ``max_bytes``."""
-    # Hadoop packs what YARN's daemons answer (Jersey's GZIPContentEncodingFilter in WebApp): the
-    # report of a thousand nodes shrinks to a thirtieth.
+    """Send one request, with ``body`` as JSON. The headers ``who`` authenticate the caller, and go
+    to no other server. ``timeout_s`` is for the connection, and between bytes. ``tls`` defaults to
+    this machine's certificates. Raises HttpError, also for a reply of more than ``max_bytes``."""
+    # Hadoop compresses the replies of YARN's daemons (Jersey's GZIPContentEncodingFilter in
+    # WebApp): the report of a thousand nodes shrinks to a thirtieth.
     headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip", **(who or {})}
     data = None
     if body is not None:

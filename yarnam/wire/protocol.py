@@ -6,10 +6,10 @@ import hmac
 from dataclasses import dataclass
 
 PROTOCOL = 1
-"""Of the gRPC conversations. A peer with another number is refused (WIRE_MISMATCH)."""
+"""The version of the gRPC conversations. A peer with another number is refused (WIRE_MISMATCH)."""
 
 RECORD_VERSION = 1
-"""Of the JSON records: job.json, am.json, verdict.json, status.json, journal lines."""
+"""The version of the JSON records: job.json, am.json, verdict.json, status.json, journal lines."""
 
 TLS_NAME = "yarnam-job"
 """Name in the job's certificate; peers check it instead of a host name, which containers lack."""
@@ -88,14 +88,15 @@ ENV_RECORDER_SIZE = "TORCH_NCCL_TRACE_BUFFER_SIZE"
 """How many collectives torch's flight recorder keeps."""
 
 ENV_RECORDER_PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
-"""Of the flight recorder: a stem, to which torch adds the rank and ``.pipe``."""
+"""The flight recorder's pipe: a stem, to which torch adds the rank and ``.pipe``."""
 
 ENV_RECORDER_FILE = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
-"""What it writes when it is asked by the pipe, and at a time-out: a stem, to which the rank is
+"""The file that it writes on a request by the pipe, and at a time-out: a stem, to which the rank is
 added."""
 
 ENV_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
-"""Where torch.distributed.elastic writes why a process failed. A job may set it itself."""
+"""The file to which torch.distributed.elastic writes why a process failed. A job may set it
+itself."""
 ENV_PRE_RUN = "YARNAM_PRE_RUN"
 """Set, to ``1``, in a pre-run."""
 ENV_SDK = "YARNAM_SDK"
@@ -119,17 +120,17 @@ HOLD_S = 2.0
 """The AM answers an agent's long poll at the latest after this: each call is a heartbeat."""
 
 METRICS_PERIOD_S = 1.0
-"""Reports of one agent that bring nothing but metrics are at least this far apart. Mostly there are
-none: its polls take the metrics along."""
+"""Reports of one agent with nothing but metrics are at least this far apart. Mostly there are none:
+its polls take the metrics along."""
 
 POLLS_PER_S, REPORTS_PER_S = 250.0, 200.0
-"""Of all agents together. One call takes 0.4 to 0.5 ms of the AM's CPU
+"""The rates of all agents together. One call takes 0.4 to 0.5 ms of the AM's CPU
 (tests/benchmarks/test_large_gang.py): a quarter of a core."""
 
 
 HELD_CALLS = 200
 """In a gang of up to this many tasks every agent's poll waits at the AM, which takes memory there.
-The agents of a larger gang poll now and then, and the AM wakes them for news."""
+The agents of a larger gang poll periodically, and the AM wakes them for news."""
 
 
 @dataclass(frozen=True, slots=True)

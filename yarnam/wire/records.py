@@ -112,7 +112,7 @@ class NotifiedRecord:
 
 @dataclass(frozen=True, slots=True)
 class InputEpochs:
-    """What the epochs of one input exclude: ``lists`` of paths relative to its URI, and for each
+    """The exclusions of one input's epochs: ``lists`` of paths relative to its URI, and for each
     epoch that has begun the number of its list."""
 
     input: str

@@ -161,10 +161,10 @@ class _Environments:
         return env | self._addresses(member.task.role)
 
     def _addresses(self, role: str) -> dict[str, str]:
-        """Of the named ports of all roles; where several have a port of one name, of the member's
-        own, else of the first one in the spec."""
+        """The addresses of the named ports of all roles. If several roles have a port of one name,
+        the member's own role comes first, then the first one in the spec."""
         known = self._port_addresses
-        roles = (role, *(one.name for one in self.table.job.roles))
+        roles = (role, *(spec.name for spec in self.table.job.roles))
         return {
             name: value for one in reversed(roles) for name, value in known.get(one, {}).items()
         }

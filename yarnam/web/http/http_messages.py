@@ -1,4 +1,4 @@
-"""What a page server is asked, and what it sends back."""
+"""The requests and responses of a page server."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for. ``query``: the last value of each name."""
+    """One request. ``query`` has the last value of each name."""
 
     path: str
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     host: str = ""
-    """The header: the name by which the reader has reached this server."""
+    """The Host header: the name by which the reader has reached this server."""
     cookie: str = field(default="", repr=False)
-    """The header."""
+    """The Cookie header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What is sent back. ``policy``: its Content-Security-Policy; empty means nothing may be
-    loaded."""
+    """The response. ``policy`` is its Content-Security-Policy; if empty, nothing may be loaded."""
 
     body: bytes
     kind: str = HTML
     status: int = 200
     policy: str = ""
     location: str = ""
-    """Of a redirect."""
+    """The target of a redirect."""
     cookie: str = field(default="", repr=False)
-    """To be kept by the browser, with its attributes."""
+    """The cookie for the browser to keep, with its attributes."""
 
 
 def text_response(status: int, text: str) -> Response:

@@ -23,7 +23,7 @@ MAX_HEAD_BYTES = 64 * 1024
 _READ_BYTES = 8 * 1024
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 MAX_FIELDS = 20
-"""Of a query."""
+"""The most fields of a query."""
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 

@@ -25,7 +25,7 @@ log = logging.getLogger("yarnam.web")
 WORKERS = 4
 """Requests that are answered at a time."""
 MAX_OPEN = 64
-"""Connections that are answered or wait for it; more are closed at once."""
+"""Connections that are answered or wait for it; further ones are closed immediately."""
 BACKLOG = 64
 _WORDS = (
     b"This page is not for you. A job's page is read at its tracking URL, through YARN's proxy.\n"

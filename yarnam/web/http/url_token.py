@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from yarnam.web.http.http_messages import Request, Respond, Response, text_response
 
 FIELD = "token"
-"""Of the query."""
+"""The query field of the token."""
 ABSENT = "Open the address that was printed at the start: its token is what lets a browser in."
 
 

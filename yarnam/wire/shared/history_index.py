@@ -30,14 +30,14 @@ from yarnam.core.model.printable import printable_json
 from yarnam.errors import WireMismatch
 
 MAX_INDEX_BYTES = 512 << 20
-"""Of one month: some 400 bytes a record."""
+"""The most bytes of one month: some 400 bytes a record."""
 MAX_RECORDS = 1_000_000
 MAX_SEGMENTS = 64
 
 INDEX_VERSION = 1
 
 _KEY = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-"""It becomes the name of a file."""
+"""The key becomes the name of a file."""
 
 _LOCATION = ("segment", "offset", "length")
 
