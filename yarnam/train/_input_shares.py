@@ -35,7 +35,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Progress:
-    """What has been read of one epoch. Files are numbers: places in the input's list.
+    """The part of one epoch that has been read. Files are numbers: places in the input's list.
 
     Attributes:
         done: files read to their end.
@@ -155,7 +155,7 @@ class ReaderState:
 def merge_states(
     partitioner: Partitioner, states: Sequence[ReaderState], excluded: ExcludedFiles
 ) -> Merged:
-    """What all processes together have read.
+    """Merge what all processes have read.
 
     Raises:
         StatesMissing: the states are not those of all processes of one and the same gang.
@@ -177,7 +177,7 @@ def merge_states(
     for state in states:
         for epoch, progress in state.before.items():
             before[epoch] = before.get(epoch, NOTHING_READ).plus(progress)
-    # What was read before may be of epochs that nobody has come to again.
+    # Earlier reads may belong to epochs that no process has reached again.
     last = max(*before, *(state.epoch for state in states), first)
     for epoch in range(first, last + 1):
         whole = before.get(epoch, NOTHING_READ)
@@ -195,11 +195,11 @@ def merge_states(
 
 @dataclass(frozen=True)
 class Merged:
-    """What was read, of all epochs that are not complete.
+    """The reads of all epochs that are not complete.
 
     Attributes:
         first: the first of them.
-        read: by epoch, from ``first`` on; an epoch that is not there has not been begun.
+        read: by epoch, from ``first`` on; a missing epoch has not been begun.
     """
 
     first: int

@@ -213,7 +213,7 @@ class Inputs:
             reading.end_epoch()
 
     def state(self) -> dict[str, Any]:
-        """What this process has read, to be saved in a checkpoint: small, plain JSON."""
+        """The reading position of this process, to be saved in a checkpoint: small, plain JSON."""
         state = self._reading.state
         return {
             "version": STATE_VERSION,

@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any
 
 _MODULES = ("lightning.fabric.plugins.environments", "lightning_fabric.plugins.environments")
-"""Of the packages ``lightning`` and ``pytorch-lightning``, which do not know each other's classes:
-a program may have both."""
+"""The modules of the packages ``lightning`` and ``pytorch-lightning``, which do not know each
+other's classes: a program may have both."""
 
 _NEEDED = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
@@ -119,7 +119,7 @@ def _loaded() -> list[ModuleType]:
 
 
 def _tasks() -> int:
-    """Of the world: torch calls one a group."""
+    """The number of tasks in the world: torch calls a task a group."""
     return _number("GROUP_WORLD_SIZE")
 
 

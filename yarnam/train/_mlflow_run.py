@@ -21,14 +21,14 @@ STEP_TAG = "yarnam.step"
 
 MAX_METRICS = 1000
 MAX_PARAMETERS = 100
-"""Of one request."""
+"""The most parameters of one request."""
 MAX_VALUE = 6000
-"""Characters of a parameter."""
+"""The most characters of a parameter."""
 _NOT_IN_NAMES = re.compile(r"[^\w\-. :/]")
 
 
 class MlflowRun:
-    """Of the experiment ``MLFLOW_EXPERIMENT_NAME``, else MLflow's default one. Raises
+    """A run of the experiment ``MLFLOW_EXPERIMENT_NAME``, else of MLflow's default one. Raises
     MlflowException, as all calls do."""
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:

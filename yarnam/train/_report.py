@@ -40,10 +40,10 @@ RESTORED_STEP = "restored_step"
 """The metric of a restore, as ``yarnam.wire.protocol`` knows it."""
 
 _of_checkpoints: dict[str, float] = {}
-"""What this process has restored and saved; every report carries it."""
+"""The steps that this process has restored and saved; every report carries them."""
 
 _of_size: dict[str, float] = {}
-"""The epoch that it reads, and the GPUs that it wants; every report carries it."""
+"""The epoch that it reads, and the GPUs that it wants; every report carries them."""
 
 _of_steps: dict[str, float] = {}
 """How long its steps take; every report carries it."""
@@ -126,16 +126,16 @@ def report(
     loss: float | None = None,
     **metrics: Any,
 ) -> None:
-    """Report progress and metrics. Values that are no numbers are dropped.
+    """Report progress and metrics. Values that are not numbers are dropped.
 
     Never blocks and never raises: when the agent is away or busy the report is dropped; the next
     one replaces it anyway. Cheap enough for every step (some ten microseconds): metrics are sent
-    once a second at most. In a pre-run it ends the program (SystemExit) that does not stop
-    when it should.
+    once a second at most. In a pre-run it ends a program that does not stop when it should
+    (SystemExit).
     """
     global _has_raised  # noqa: PLW0603 - of the process, as the socket is
     if _has_raised:
-        _has_raised = False  # it goes on
+        _has_raised = False  # the program continues
     if observers:
         _observe(step, metrics if loss is None else {"loss": loss, **metrics})
     if _remembered.take(step, total_steps, loss, metrics):

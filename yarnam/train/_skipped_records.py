@@ -64,7 +64,7 @@ def report_suspects(found: Suspects, limit_s: float) -> None:
 
 
 class _SkippedRecords:
-    """What this process has skipped. Thread-safe."""
+    """The records that this process has skipped. Thread-safe."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ COMPUTE_S, STEP_S, STEPS = "median_compute_s", "median_step_s", "measured_steps"
 
 
 class StepTimes:
-    """Of one process. Bounded, and a few microseconds for each step."""
+    """The step times of one process. Bounded, and a few microseconds for each step."""
 
     def __init__(self) -> None:
         self._compute_s: deque[float] = deque(maxlen=WINDOW)
@@ -49,14 +49,14 @@ class StepTimes:
             self._is_marked = True
 
     def end_step(self, step: int, own_s: Any = None) -> None:
-        """This step is done. ``own_s``: what the program has measured itself."""
+        """Mark this step as done. ``own_s`` is a time that the program has measured itself."""
         now_s, last, computed_s = time.perf_counter(), self._last, self._computed_s
         if last is not None and last[0] == step:
             return
         own_s = None if own_s is None else _seconds(own_s)  # an exception takes as long as the rest
         has_own = own_s is not None or self._is_marked
         steps = 0 if last is None else step - last[0]
-        # The first step compiles, and one with a pause is no step like the others.
+        # The first step compiles, and a step with a pause is not representative.
         if last is not None and steps > 0 and not self._is_disturbed:
             self._step_s.append((now_s - last[1]) / steps)
             if has_own:
@@ -66,7 +66,7 @@ class StepTimes:
         self._is_marked = self._is_disturbed = False
 
     def metrics(self) -> dict[str, float]:
-        """Of the last steps; nothing before one is measured."""
+        """The metrics of the last steps; empty before one is measured."""
         if not self._step_s:
             return {}
         found = {STEP_S: _median(self._step_s), STEPS: float(self._steps)}

@@ -14,7 +14,7 @@ _POLL_S = 0.2
 """The stop file is checked at most this often: the call belongs into every step."""
 
 _AGREEMENT_S = 4.0
-"""For so long a process waits for the step that all stop after; the agent gives up before."""
+"""A process waits this long for the step that all stop after; the agent gives up before."""
 _AGREEMENT_POLL_S = 0.005
 
 _POSITION = struct.Struct("<qB")
@@ -26,9 +26,9 @@ def should_stop(step: int | None = None) -> bool:
     """True once the process is asked to end (SIGTERM, or the stop file): save and leave the loop.
 
     With ``step``, the number of steps that are done, all processes of the gang get True after the
-    same step, so that their checkpoints fit together and none waits for another that has left.
-    That needs every process to call it after every step, or after the same ones. Where the gang
-    cannot agree (a process is lost, or does not give its step), each gets True at once.
+    same step, so that their checkpoints fit together and none waits for another that has left. That
+    needs every process to call it after every step, or after the same ones. If the gang cannot
+    agree (a process is lost, or does not give its step), each gets True immediately.
 
     The first call in the main thread installs a handler for SIGTERM that remembers it instead of
     dying of it, and passes it on to a handler that was there. Call it once before the loop, so
@@ -74,7 +74,7 @@ def stop_request(step: int | None = None) -> StopRequest | None:
 
 
 def _facts(path: str) -> dict[str, Any]:
-    """What the stop file says; nothing where it is not there, or of another make."""
+    """The content of the stop file; empty if it does not exist, or has another format."""
     try:
         with open(path, encoding="utf-8") as stream:  # noqa: PTH123
             facts = json.load(stream)

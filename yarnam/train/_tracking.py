@@ -26,13 +26,14 @@ MLFLOW_VARIABLE = "MLFLOW_TRACKING_URI"
 TENSORBOARD_VARIABLE = "TENSORBOARD_LOGGING_DIR"
 
 SEND_S = 5.0
-"""Between sendings."""
+"""The time between two requests to the trackers."""
 KEEP_S = 1.0
-"""Of a metric the newest value of each such interval is sent."""
+"""Only the newest value of a metric in each such interval is sent."""
 MAX_KEPT = 50_000
-"""Values that wait while a tracker is away: of 10 metrics those of an hour. Then the oldest go."""
+"""Values that wait while a tracker is unavailable: an hour's values of 10 metrics. Beyond that the
+oldest are dropped."""
 CLOSE_LIMIT_S = 30.0
-"""For what is left, at the end of the run."""
+"""The time for the remaining values, at the end of the run."""
 
 FINISHED, FAILED, STOPPED = "FINISHED", "FAILED", "KILLED"
 """How a run ends, in MLflow's words."""
@@ -48,19 +49,19 @@ class Tracker(Protocol):
 
 @contextmanager
 def tracking(parameters: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """In the block, what ``report`` is given goes to MLflow too, where ``MLFLOW_TRACKING_URI`` is
-    set, and into event files of TensorBoard, where ``TENSORBOARD_LOGGING_DIR`` is set::
+    """In the block, the values passed to ``report`` also go to MLflow if ``MLFLOW_TRACKING_URI`` is
+    set, and into event files of TensorBoard if ``TENSORBOARD_LOGGING_DIR`` is set::
 
         with train.tracking({"lr": 0.1}):
             for step in range(start, total):
                 train.report(step=step, loss=loss)
 
-    From rank 0 alone; in other processes, and without these variables, it does nothing. A job has
+    Only rank 0 sends; in other processes, and without these variables, it does nothing. A job has
     one run of MLflow over all of its attempts, with ``parameters``: a step that has been sent is
-    not sent again. Of each metric the newest value of a second is sent. ``report`` does not wait;
-    the end of the block does, at most 30 s. A tracker that is away is no error.
+    not sent again. Only the newest value of a metric in each second is sent. ``report`` does not
+    wait; the end of the block does, at most 30 s. An unavailable tracker is not an error.
 
-    Raises ImportError where the library of a variable that is set is missing.
+    Raises ImportError if the library for a variable that is set is missing.
     """
     feeds = [] if not is_chief() or is_pre_run() else _feeds(dict(parameters or {}))
     for feed in feeds:
