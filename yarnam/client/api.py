@@ -185,7 +185,7 @@ class Client:
         return job_array.new_array(self._site, found, start, self._opened, idempotency_key=key)
 
     def job_array(self, array_id: str) -> JobArray:
-        """An array by its id. Raises UsageError where this is no id; one without members is
+        """An array by its id. Raises UsageError if the id is invalid; an array without members is
         empty."""
         return job_array.JobArray(self._site, array_id, self._opened)
 
@@ -332,8 +332,8 @@ class Client:
         return job
 
     def _status_of(self, application: YarnApplication) -> JobStatus:
-        """Of one's own jobs all that is known. What others left in their directories is not asked
-        for: a list of everybody's jobs must not depend on any one of them."""
+        """The full status of a job of this user. Other users' job directories are not read: a list
+        of everybody's jobs must not depend on any one of them."""
         if application.user != self._site.user:
             return yarn_status.yarn_status(application, "it is another user's job")
         key = key_in(application.tags) or ""

@@ -276,9 +276,9 @@ class AsyncClient(_Twin[Client]):
             jobs = [await client.submit(spec) for spec in specs]
             verdicts = await asyncio.gather(*(job.wait() for job in jobs))
 
-    Arguments and errors are those of ``Client``. One event loop at a time. A cancelled submit goes
-    on in its thread, and its job with it: with an idempotency key, the next submit returns that
-    job.
+    Arguments and errors are those of ``Client``. One event loop at a time. A cancelled submit
+    continues in its thread, and starts its job: with an idempotency key, the next submit returns
+    that job.
     """
 
     def __init__(

@@ -135,7 +135,8 @@ class Job:
             time.sleep(min(poll.pause_s, limit.left_s))
 
     def follower(self) -> JobFollower:
-        """The questions that ``watch`` and ``wait`` ask, for who waits in a way of their own."""
+        """The polls that ``watch`` and ``wait`` make, for callers that wait in a way of their
+        own."""
         return JobFollower(self._sources)
 
     def logs(
@@ -186,8 +187,9 @@ class Job:
             time.sleep(max(poll.pause_s, self._timing.process_poll_s))
 
     def metrics(self) -> pa.Table:
-        """What the training code has reported last, as a table with one row for each metric of
-        each process that reports: see ``metrics_table``. Raises BadConfig without pyarrow."""
+        """The last metrics that the training code has reported, as a table with one row for each
+        metric of each process that reports: see ``metrics_table``. Raises BadConfig without
+        pyarrow."""
         return metrics_table([self.status()])
 
     def kill(self, reason: str = "", *, timeout_s: float = KILL_LIMIT_S) -> JobStatus:
@@ -312,13 +314,13 @@ class Job:
         self._living_am().interrupt(by=self._sources.site.user)
 
     def refresh_tokens(self) -> float:
-        """Give the job new delegation tokens, by this process's Kerberos ticket; until when they
-        live, in seconds since 1970.
+        """Give the job new delegation tokens, by this process's Kerberos ticket. Returns their end,
+        in seconds since 1970.
 
-        The AM, the agents and running processes use them from then on: the AM at once, the others
-        within seconds. Nobody renews them, so call it again before that time. Raises BadConfig (the
-        site has no delegation tokens), NoPermission (no ticket, or somebody else's job), UsageError
-        (the job has ended) and Unavailable.
+        The AM, the agents and running processes use them from then on: the AM immediately, the
+        others within seconds. They are not renewed, so call it again before that time. Raises
+        BadConfig (the site has no delegation tokens), NoPermission (no ticket, or somebody else's
+        job), UsageError (the job has ended) and Unavailable.
         """
         site = self._sources.site
         if site.open_token_source is None:

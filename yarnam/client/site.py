@@ -55,8 +55,8 @@ NODE_PYTHON_VARIABLE = "YARNAM_NODE_PYTHON"
 
 
 class ResourceManager(Protocol):
-    """What the client asks the ResourceManager; ``yarnam.adapters.yarn.rest`` is the real one. Each
-    call takes at most 10 s and raises Unavailable when nobody answers."""
+    """The client's calls to the ResourceManager; ``yarnam.adapters.yarn.rest`` is the real one.
+    Each call takes at most 10 s and raises Unavailable without a reply."""
 
     @property
     def url(self) -> str: ...
@@ -173,7 +173,7 @@ class Site:
         return connect(uri, conf_dir=str(self.conf_dir), limits=limits, gateway=self.gateway)
 
     def must_reach(self, what: str) -> None:
-        """Raises NotThroughGateway at once, where there is a gateway: it passes on HTTP to the
+        """Raise NotThroughGateway immediately if there is a gateway: it passes on HTTP to the
         ResourceManager and to HDFS, and ``what`` is neither."""
         if self.gateway is not None:
             raise NotThroughGateway(
@@ -194,7 +194,8 @@ class Site:
 
     @cached_property
     def applications(self) -> ApplicationCache:
-        """YARN's records of applications, for who asks for many again and again."""
+        """YARN's records of applications, cached for callers that request many of them
+        repeatedly."""
         return ApplicationCache(self.rm, self.user)
 
     def snapshot(self, queue: str, node_labels: Sequence[str] = ("",)) -> ClusterSnapshot:
@@ -315,11 +316,11 @@ def open_site(
         zookeeper=zookeeper,
         gateway=gateway,
         timing=THROUGH_GATEWAY if gateway is not None else ClientTiming(),
-        # By the names of nodes, which a gateway keeps to itself; and from ZooKeeper.
+        # These go by the names of nodes, which a gateway does not reveal, and by ZooKeeper.
         learnt=learnt if gateway is None else lambda: NOTHING_LEARNT,
         who=who,
         node_settings=partial(_node_settings, who=who),
-        # Of a viewfs no single NameNode has all paths; and HTTP would go round a site's encryption.
+        # No single NameNode has all paths of a viewfs, and HTTP would bypass a site's encryption.
         open_web=open_web
         if gateway is None and namenode.is_rpc_allowed(settings) and files.uri.startswith("hdfs:")
         else None,

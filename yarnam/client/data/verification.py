@@ -29,14 +29,14 @@ with on_first_use():
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """What to check, as the command line has it. Empty and 0: the default.
+    """A check, as given on the command line. Empty values and 0 mean the default.
 
     Attributes:
-        sample: the share of files to check, from 0 to 1; ``None`` means all.
+        sample: the share of files to check, from 0 to 1; ``None`` for all.
         schema: ``name:type,name:type``.
         own: ``ending=module:function``.
-        add: put what is proved corrupt on the input blacklist.
-        memory_gib, time_limit_s: what the check of one file may take; see ``Limits``.
+        add: put files that are proved corrupt on the input blacklist.
+        memory_gib, time_limit_s: the limits of one file's check; see ``Limits``.
         keep_clean: keep the reports of clean files too, which for a large data set is much.
     """
 
@@ -49,7 +49,7 @@ class VerifyRequest:
     encoding: str = "utf-8"
     columns: int = 0
     delimiter: str = ""
-    """Of CSV; empty means by the first line of each file."""
+    """The delimiter of CSV; empty to detect it from the first line of each file."""
     schema: str = ""
     own: tuple[str, ...] = ()
     allow_empty: bool = False

@@ -80,7 +80,7 @@ def without_ticket(error: NoPermission) -> Finding:
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
-    """That of the first failure; warnings are no failure."""
+    """The exit code of the first failure; warnings do not count."""
     failed = [finding for finding in findings if finding.health is Health.FAIL]
     return int(failed[0].exit_code) if failed else 0
 

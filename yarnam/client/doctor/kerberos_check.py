@@ -22,8 +22,9 @@ def site_realms(settings: Mapping[str, str]) -> frozenset[str]:
 def check_ticket(
     principal: str, left_s: float, keys: Sequence[str], realms: Collection[str]
 ) -> Finding:
-    """``left_s``: until the ticket ends. ``keys``: whose keys are in the keytab by which programs
-    get a new one; empty means there is none. ``realms``: the site's; empty: not known."""
+    """Check the user's ticket. ``left_s`` is the time until it ends. ``keys`` are the principals in
+    the keytab by which programs get a new one; empty without a keytab. ``realms`` are the site's;
+    empty if unknown."""
     realm = principal.rpartition("@")[2]
     if realms and realm not in realms:
         return warn(

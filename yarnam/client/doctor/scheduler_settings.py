@@ -1,4 +1,4 @@
-"""What the ResourceManager's settings of its scheduler mean for gangs."""
+"""The effect of the ResourceManager's scheduler settings on gangs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from yarnam.core.queues.capacity import CapacityInput, lint_capacity
 from yarnam.core.queues.capacity.capacity_file import CapacityConfig
 
 MOST_SHOWN = 3
-"""Findings on the queues' settings in one line of the doctor."""
+"""The most findings on the queues' settings in one line of the doctor."""
 
 _FAIR = "yarn.scheduler.fair"
 _CAPACITY = "yarn.scheduler.capacity"

@@ -33,7 +33,7 @@ def find_tools(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def parts(source: Path) -> list[bytes]:
-    """What the environment of a file, or in a directory, follows from."""
+    """The content that determines the environment of a file, or of a directory."""
     return [fingerprint([source]).encode() if source.is_dir() else source.read_bytes()]
 
 

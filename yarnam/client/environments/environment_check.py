@@ -25,7 +25,7 @@ from yarnam.core.model.job_spec import (
 PROBE_NAME = "yarnam-env-probe.py"
 MAX_REPORT_BYTES = 1 << 20
 MOST_FILES = 2000
-"""Of the code directory; more is no training code but an environment."""
+"""The most files of the code directory; with more it is not training code but an environment."""
 
 _STANDARD = frozenset(sys.stdlib_module_names)
 _SHIPPED = frozenset({"yarnam"})
@@ -34,8 +34,9 @@ _SHIPPED = frozenset({"yarnam"})
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentReport:
-    """What the container has found. ``modules``: version by name (empty: it has none);
-    ``missing``: why, by name; ``gpus``: names by who sees them (driver, torch, jax)."""
+    """The probe's findings in the container. ``modules`` gives versions by name (empty without
+    one), ``missing`` gives reasons by name, and ``gpus`` gives GPU names by the component that sees
+    them (driver, torch, jax)."""
 
     python: str
     executable: str
@@ -98,7 +99,7 @@ def check_job(job: JobSpec, modules: Iterable[str]) -> JobSpec:
 
 
 def read_report(output: bytes) -> EnvironmentReport | None:
-    """What the probe has printed; ``None`` means it has printed nothing, or its line is damaged."""
+    """Read the output of the probe; ``None`` if it has printed nothing, or its line is damaged."""
     mark = environment_probe.MARK.encode()
     _, found, rest = output.partition(mark)
     if not found:

@@ -1,5 +1,5 @@
-"""What has to be known of a Python to copy it. Also a program for a Python that has no yarnam:
-``python -I interpreter_facts.py`` prints the facts as JSON."""
+"""The facts about a Python that are needed to copy it. Also a program for a Python that has no
+yarnam: ``python -I interpreter_facts.py`` prints the facts as JSON."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import sysconfig
 
 
 def interpreter_facts() -> dict[str, str]:
-    """Of the running Python: ``executable`` (the real file), ``version`` (as in 3.11), ``build``
-    (what two builds of a version differ in), ``machine``, ``stdlib`` and ``dynload`` (directories
-    of the standard library), ``prefix`` (a virtual environment's own), ``site_packages``."""
+    """Facts of the running Python: ``executable`` (the real file), ``version`` (as in 3.11),
+    ``build`` (the difference between two builds of a version), ``machine``, ``stdlib`` and
+    ``dynload`` (directories of the standard library), ``prefix`` (a virtual environment's own),
+    ``site_packages``."""
     base = {"base": sys.base_prefix, "installed_base": sys.base_prefix, "platbase": sys.base_prefix}
     stdlib = sysconfig.get_path("stdlib", vars=base)
     executable = getattr(sys, "_base_executable", "") or sys.executable

@@ -15,16 +15,16 @@ from yarnam.client.environments.requirement_files import RequirementLine, lines_
 from yarnam.errors import BadConfig, BadSpec
 
 INSTALL_LIMIT_S = 3600.0
-"""For resolving, downloading and unpacking: a full PyTorch with CUDA is 4.8 GB."""
+"""The time for resolving, downloading and unpacking: a full PyTorch with CUDA is 4.8 GB."""
 
 MOST_LINES = 12
-"""Of an installer's last words."""
+"""The last lines of an installer's output that are shown."""
 
 _INSTALL_UV = "Install uv: pip install 'yarnam[environments]'"
 
 
 def find_uv() -> str:
-    """The program; empty means there is none."""
+    """The path of uv; empty if it is not installed."""
     beside = Path(sysconfig.get_path("scripts")) / "uv"
     return str(beside) if beside.exists() else shutil.which("uv") or ""
 

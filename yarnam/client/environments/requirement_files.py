@@ -10,7 +10,7 @@ from pathlib import Path
 from yarnam.errors import BadSpec
 
 MAX_FILES = 100
-"""Of one requirements file with those that it includes."""
+"""The most files that one requirements file may consist of, including itself."""
 
 _INCLUDE = re.compile(r"^(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)")
 _EDITABLE = re.compile(r"^(?:-e|--editable)\b")

@@ -64,7 +64,7 @@ def _patchelf() -> str:
 
 
 def _run(command: list[str], *, is_failure_fine: bool = False) -> str:
-    """What it has printed."""
+    """Run a tool and return its output."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=TOOL_LIMIT_S,

@@ -102,7 +102,7 @@ def remove_unused(
 
 
 def _wanted_meanwhile(site: Site, renamed: set[str], known: set[str]) -> set[str]:
-    """Of the renamed ones, those to be given back; all of them when nobody can say."""
+    """The renamed archives that have to be given back; all of them if their use is unknown."""
     try:
         new = [key for key in _job_keys(site) if key not in known]
         uses = _uses(site, new)

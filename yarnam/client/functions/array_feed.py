@@ -19,14 +19,14 @@ POLL_S = 1.0
 
 @dataclass(frozen=True)
 class ArrayAccess:
-    """What the feed needs of the world."""
+    """The feed's access to the array and its jobs."""
 
     start: Callable[[int], Job]
     """Submits the member of this position. Raises YarnamError."""
     living: Callable[[], Collection[str]]
     """Application ids of the array's members that have not ended. Raises Unavailable."""
     is_stopped: Callable[[], bool]
-    """Somebody has killed the array: no more is to start. Raises Unavailable."""
+    """A user has killed the array: no more members are to start. Raises Unavailable."""
 
 
 class ArrayFeed:
@@ -53,13 +53,13 @@ class ArrayFeed:
     def _run(self) -> None:
         try:
             self._submit_all()
-        except BaseException as error:  # noqa: BLE001 - who waits for a job has to hear of it
+        except BaseException as error:  # noqa: BLE001 - pass it to the callers that wait for a job
             for job in self.jobs:
                 if not job.done() and not job.running():
                     job.set_exception(error)
             return
         for job in self.jobs:
-            job.cancel()  # Of one that has a result it changes nothing.
+            job.cancel()  # It has no effect on a job with a result.
 
     def _submit_all(self) -> None:
         under_way: set[Future[None]] = set()

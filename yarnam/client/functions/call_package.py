@@ -17,10 +17,10 @@ from yarnam.errors import BadConfig, BadSpec
 CALL_FILE = "yarnam-call.pyz"
 
 MAX_CALL_BYTES = 256 << 20
-"""Of a pickled call: what is larger is data, and data belongs on HDFS."""
+"""The most bytes of a pickled call: a larger one carries data, and data belongs on HDFS."""
 
 MAX_RESULT_BYTES = 1 << 30
-"""Of what one process returns: it is read as a whole."""
+"""The most bytes of one process's result: it is read as a whole."""
 
 
 def pack_call(

@@ -1,7 +1,7 @@
-"""What a process of a function's job runs: the entry of the archive that ``call_package`` makes.
+"""The program of a function's job: the entry of the archive that ``call_package`` makes.
 
 It is shipped alone, and runs in the Python of the function: the standard library only. The call is
-a pickle of cloudpickle, which lies beside it in the archive. What the function returns or raises
+a pickle of cloudpickle, which lies beside it in the archive. The function's result or exception
 goes to ``$YARNAM_RESULTS/<rank>``: one line of JSON, then the pickle. HDFS's client is that of the
 agent, in a process of its own, so that nothing of it gets into the function's.
 """

@@ -1,4 +1,4 @@
-"""What the processes of a function's job have returned or raised, from HDFS."""
+"""Read the results and exceptions of a function's job from HDFS."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from yarnam.client.site import Site
 from yarnam.errors import InternalError, NoPermission
 
 RESULTS = "results"
-"""In the job's directory: one file for each rank."""
+"""The subdirectory of the job's directory with one file for each rank."""
 
 OTHERS_WRITE = 0o022
-"""Of a directory's mode. Ours are made with 700."""
+"""The bits of a directory's mode that let others write. Our directories are made with 700."""
 
 MAX_HEADER_BYTES = 1 << 20
 """Text and traceback are cut to 110,000 characters; JSON needs at most 6 bytes for one."""
@@ -44,11 +44,11 @@ class FunctionFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What the process of one rank has left."""
+    """The result of one rank's process."""
 
     value: Any = None
     error: BaseException | None = None
-    """With a RemoteTraceback as its cause."""
+    """The exception, with a RemoteTraceback as its cause."""
 
 
 def results_directory(job_directory: str) -> str:

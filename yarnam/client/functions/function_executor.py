@@ -86,7 +86,7 @@ class Executor:
         job = self._named(function)
         if idempotency_key:
             job = replace(job, idempotency_key=idempotency_key)
-        member_of(job, "0" * 12, found, 0)  # What is wrong with it is said here, not once for each.
+        member_of(job, "0" * 12, found, 0)  # Report its problems here, not once for each member.
 
         def start(array_id: str, position: int) -> Job:
             return self._submit(member_of(job, array_id, found, position), calls[position])
@@ -122,7 +122,7 @@ DEFAULT_NAME = "function"
 
 
 def with_command(spec: Any) -> Any:
-    """A mapping that is no whole spec as one: the executor brings command and name."""
+    """Complete a mapping that is not a whole spec: the executor adds command and name."""
     if not isinstance(spec, Mapping):
         return spec
     missing = {"version": 1, "name": DEFAULT_NAME}

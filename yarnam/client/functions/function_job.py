@@ -39,12 +39,13 @@ class FunctionJob:
         return self.job.status().state.is_final
 
     def result(self, timeout_s: float | None = None) -> Any:
-        """What the function has returned in the process of rank 0. Raises what it raised there,
-        with its traceback as the cause; JobEnded where the job failed otherwise, WaitTimeout."""
+        """The function's return value in the process of rank 0. Raises the function's exception
+        there, with its traceback as the cause; JobEnded if the job failed otherwise,
+        WaitTimeout."""
         return self.results(timeout_s)[0]
 
     def results(self, timeout_s: float | None = None) -> list[Any]:
-        """What the function has returned in each process, by rank. Raises as ``result``."""
+        """The function's return values in all processes, by rank. Raises as ``result``."""
         return self.results_after(job_of(self._future, timeout_s).wait(timeout_s))
 
     def results_after(self, verdict: Verdict) -> list[Any]:

@@ -63,8 +63,8 @@ class PackedJob:
     def returned(
         self, position: int, timeout_s: float | None = None, verdict: Verdict | None = None
     ) -> Returned:
-        """Of one call; waits for the job unless its ``verdict`` is known. Raises as
-        ``FunctionJob.results``, where the job has failed."""
+        """The result of one call; waits for the job unless its ``verdict`` is known. Raises as
+        ``FunctionJob.results`` if the job has failed."""
         with self._lock:
             if self._left is None:
                 parts = (
@@ -91,7 +91,7 @@ class PackedCall(FunctionJob):
         self._position = position
 
     def results(self, timeout_s: float | None = None) -> list[Any]:
-        """What the call has returned, alone. Raises as ``result``."""
+        """The return value of the call, alone. Raises as ``result``."""
         return _value(self._packed.returned(self._position, timeout_s))
 
     def results_after(self, verdict: Verdict) -> list[Any]:

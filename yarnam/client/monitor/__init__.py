@@ -1,1 +1,1 @@
-"""What is known of a job: status, logs, verdict."""
+"""The state of a job: status, logs, verdict."""

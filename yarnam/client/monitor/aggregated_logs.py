@@ -229,9 +229,9 @@ def _am_container(application: YarnApplication) -> tuple[str, str]:
 def _on_the_nodes(
     sources: JobSources, application: YarnApplication, status: JobStatus
 ) -> Iterator[LogFile]:
-    """Of the AM and of the last attempt's tasks: YARN knows no other containers of an application
-    that is over. NodeManagers keep them for ``yarn.nodemanager.log.retain-seconds``, three hours
-    by default. Raises Unavailable."""
+    """Read the logs of the AM and of the last attempt's tasks: YARN knows no other containers of an
+    application that is over. NodeManagers keep them for ``yarn.nodemanager.log.retain-seconds``,
+    three hours by default. Raises Unavailable."""
     am_server, am_container = _am_container(application)
     places: list[tuple[str, str, Sequence[str]]] = []
     if am_server:

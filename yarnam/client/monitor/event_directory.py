@@ -24,12 +24,12 @@ def event_directory(
     site: Site, spec: JobSpec, status: Callable[[], JobStatus], logdir: str = ""
 ) -> str:
     """URI of the directory on HDFS: ``logdir``, else the one of ``VARIABLE`` in the job's spec,
-    else the job's outputs, hidden while it runs. Raises UsageError where there is none, or where
-    it is on the nodes' own disks; YarnamError."""
+    else the job's outputs, hidden while it runs. Raises UsageError if there is none, or if it is on
+    the nodes' own disks; YarnamError."""
     variable = "" if logdir else _variable(spec)
     named = logdir or variable or _outputs(spec, status())
     parts = urlsplit(named)
-    # What the variable names is the program's own: a plain path is on its node's disk.
+    # The program itself defines the variable's value: a plain path is on its node's disk.
     is_local = parts.scheme == "file" or (not parts.scheme and named == variable)
     if is_local or not (parts.scheme or named.startswith("/")):
         raise UsageError(f"{named} is not a directory on HDFS", hint=_HINT)

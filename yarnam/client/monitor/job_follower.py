@@ -1,4 +1,4 @@
-"""Follows one job to its end, one question at a time: who asks decides how to wait in between."""
+"""Follow one job to its end, one poll at a time: the caller decides how to wait in between."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class JobFollower:
         self._outage_began_s = 0.0
 
     def poll(self, hold_s: float) -> Poll:
-        """Ask once, for at most ``hold_s`` more than an answer takes. With the verdict it returns
-        when YARN has released everything, or ``RETIRE_LIMIT_S`` later. Raises Unavailable when
-        nobody has answered for ``OUTAGE_PATIENCE_S``."""
+        """Poll once, for at most ``hold_s`` more than a reply takes. With the verdict it returns
+        when YARN has released everything, or ``RETIRE_LIMIT_S`` later. Raises Unavailable after
+        ``OUTAGE_PATIENCE_S`` without a reply."""
         try:
             found = self._sources.status(seen=self._seen, hold_s=hold_s)
         except Unavailable as error:
@@ -62,7 +62,7 @@ class JobFollower:
         if found.status.verdict is not None:
             self._sources.retire(RETIRE_LIMIT_S)
             return Poll(found.status, is_new=True)
-        # The time of the poll alone is no news.
+        # A new time of the poll alone does not count as new.
         shown = replace(found.status, at_s=0.0)
         is_new, self._last = shown != self._last, shown
         return Poll(found.status, is_new, 0.0 if found.number else self._poll_s)
@@ -92,7 +92,7 @@ class WaitLimit:
 
     @property
     def left_s(self) -> float:
-        """Of the time given; infinite without a limit, never negative."""
+        """The rest of the given time; infinite without a limit, never negative."""
         return (
             float("inf") if self._deadline is None else max(0.0, self._deadline - time.monotonic())
         )

@@ -31,15 +31,15 @@ log = logging.getLogger("yarnam.client")
 ALL_USERS = "*"
 
 COMPACT_ABOVE = 256
-"""Records that lie about one by one: with more, a list puts them together when it has read them."""
+"""The most single records: with more, a list compacts them once it has read them."""
 
 RETENTION_S = 730 * 86400.0
-"""Records of jobs that ended so long before the newest one are removed when records are put
-together: two years let a year be compared with the one before. Ours; Slurm's accounting keeps all
-by default."""
+"""Compaction removes records of jobs that ended this long before the newest one: two years let a
+year be compared with the one before. The period is our own choice; Slurm's accounting keeps all by
+default."""
 
 RETENTION_RECORDS = 100_000
-"""The same for the oldest above this count: as many are listed in 2 s
+"""Compaction also removes the oldest records above this count: as many are listed in 2 s
 (tests/benchmarks/test_history.py)."""
 
 READERS = 16

@@ -261,8 +261,8 @@ class JobSources:
         )
 
     def _status_by_journal(self, application: YarnApplication) -> JobStatus:
-        """Of a job that runs, where its AM cannot be asked: what follows from its events. What
-        comes without events (metrics, its position in the wait queue) is not in it."""
+        """The status of a running job whose AM cannot be reached, derived from its events. It lacks
+        what comes without events: metrics, and the position in the wait queue."""
         events = self.events()
         if not events:
             return queued_status(application, time.time(), "the ApplicationMaster is starting")
@@ -276,7 +276,7 @@ class JobSources:
         found = status_report.job_status(
             status_report.StatusFacts(gang, record, facts, now_s, ledger=spent)
         )
-        # The verdict counts when its file is there: until then it may still be added to.
+        # The verdict counts once its file exists: until then it may still be extended.
         return replace(found, verdict=None) if self.read(VERDICT_FILE) is None else found
 
     def events(self, *, is_over: bool = False) -> list[Event]:

@@ -1,4 +1,4 @@
-"""What a pre-run has measured of a job's program, known before the job is submitted."""
+"""A pre-run's measurements of a job's program, known before the job is submitted."""
 
 from __future__ import annotations
 

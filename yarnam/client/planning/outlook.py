@@ -44,14 +44,15 @@ class Outlook:
 
     checked: CheckedJob
     now: PlacementPlan | NoFit
-    """What fits now together with an ApplicationMaster; the job would request the first rung."""
+    """The plan that fits now together with an ApplicationMaster; the job would request the first
+    rung."""
     tasks: tuple[PlannedTask, ...]
     """In rank order, on the best rung: the first that fits now, else the first of the ladder. YARN
     may choose other nodes of the same targets."""
     start: Forecast | UnknownStart
-    """When it would start: in order with the jobs that wait, if no others come."""
+    """When it would start: in order with the waiting jobs, if no others come."""
     measured: PreRunRecord | None = None
-    """What a pre-run of the same program has measured; ``None`` means it has not passed one."""
+    """The measurements of a pre-run of the same program, if it has passed one."""
 
     @property
     def best(self) -> Rung:

@@ -17,7 +17,7 @@ from yarnam.errors import UsageError
 from yarnam.sim.ideal.ideal_report import IdealRow
 
 MAX_FILE_BYTES = 256 << 10
-"""Of a file with the numbers of a setting: as much as is kept of a choice."""
+"""The most bytes of a file with the numbers of a setting: as much as a stored choice holds."""
 
 MOST_START_S = 86400.0
 

@@ -84,9 +84,9 @@ def _never_submitted(site: Site, before_s: float) -> Iterator[str]:
 
 
 def _is_of(site: Site, path: str, sizes: Mapping[str, int]) -> bool:
-    """Other clusters may share the file system: what they know is not known here."""
+    """Other clusters may share the file system, and this one does not know their jobs."""
     if not sizes.get(protocol.JOB_FILE):
-        return True  # it is whole before YARN hears of the job; empty: the client was cut off
+        return True  # it is complete before YARN gets the job; if empty, the client was cut off
     record = decode(site.files.read_bytes(f"{path}/{protocol.JOB_FILE}"), JobRecord)
     return record.rm_url == site.rm.url
 
@@ -115,7 +115,7 @@ def _was_never_sent(site: Site, path: str) -> bool:
 
 
 def _begun_s(key: str) -> float:
-    """When the job was submitted; never, if this is no job's key."""
+    """When the job was submitted; infinite if this is not a job's key."""
     if not is_key(key):
         return float("inf")
     try:

@@ -70,7 +70,7 @@ class InputOutcome:
 
 
 def nothing_recorded(outcome: InputOutcome) -> list[str]:
-    """For who only looks: what was proved is told, and forgotten."""
+    """The notice of a dry run, which does not record proved corrupt files."""
     return [f"input '{outcome.given.name}': nothing was recorded; a submit records it"]
 
 

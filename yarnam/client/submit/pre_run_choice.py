@@ -21,25 +21,25 @@ log = logging.getLogger("yarnam.submit")
 
 @dataclass(frozen=True, slots=True)
 class ShippedContent:
-    """What one file or archive of a job is, wherever it lies."""
+    """The identity of one file or archive of a job, wherever it lies."""
 
     name: str
     sha256: str
     size_bytes: int = 0
     modified_ms: int = 0
-    """Of a file that was on HDFS already, whose content nobody has read."""
+    """The time of a file that was on HDFS already, so that its content has not been read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a pre-run tries. Values of secret variables are not in it."""
+    """The program that a pre-run tries, without the values of secret variables."""
 
     framework: str
     command: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
     python: str
     resources: Resources
-    """Of the pre-run's process."""
+    """The resources of the pre-run's process."""
     shipped: tuple[ShippedContent, ...]
 
     @property
@@ -49,7 +49,7 @@ class Program:
 
 
 def program_of(job: JobSpec, shipped: Iterable[ShippedContent]) -> Program:
-    """Of a job whose secrets have been emptied."""
+    """The program of a job whose secrets have been emptied."""
     role = next(role for role in job.roles if role.name == job.leading_role)
     return Program(
         framework=job.framework,
@@ -57,7 +57,7 @@ def program_of(job: JobSpec, shipped: Iterable[ShippedContent]) -> Program:
         env=tuple(sorted((*job.env, *role.env))),
         python=job.environment.python,
         resources=job.as_pre_run().roles[0].resources,
-        shipped=tuple(sorted(shipped, key=lambda one: one.name)),
+        shipped=tuple(sorted(shipped, key=lambda file: file.name)),
     )
 
 

@@ -127,7 +127,7 @@ def _with_site_rules(site: Site, job: JobSpec) -> JobSpec:
 
 
 def tokens_notice(application: ApplicationId, end_s: float) -> str:
-    """What a user has to know of a job whose tokens end; ``end_s`` in seconds since 1970."""
+    """The notice for a job whose tokens end; ``end_s`` in seconds since 1970."""
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(within(end_s, MOST_SHOWN_AT_S)))
     return (
         f"The job can live until {end}, when its delegation tokens end, or longer with "

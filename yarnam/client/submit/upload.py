@@ -58,10 +58,12 @@ with on_first_use():
     from yarnam.client.submit import pre_run_choice
 
 PARALLEL_UPLOADS = 8
-"""A small file on HDFS is mostly waiting, whatever its size: wait for all of them at once."""
+"""Uploading a small file to HDFS is mostly waiting, whatever its size, so several run in
+parallel."""
 
 KEYTAB_VARIABLE = "YARNAM_KEYTAB"
-"""Names a keytab that goes along with jobs, by which their AM gets them new delegation tokens."""
+"""The variable that names a keytab to ship with jobs, by which their AM gets them new delegation
+tokens."""
 
 HADOOP_CONF_FILE = "hconf.zip"
 _ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")

@@ -48,7 +48,7 @@ def parse_trace(data: bytes, per_gpu: Resources) -> list[PastJob]:
 
 
 def _job(row: Any, number: int, per_gpu: Resources) -> PastJob | None:
-    """None: it never ran."""
+    """Read one job; ``None`` if it never ran."""
     if not isinstance(row, Mapping):
         raise MalformedData(f"job {number} is not an object: {shown(row)}")
     attempts, queue = row.get("attempts"), row.get("vc")
@@ -94,7 +94,7 @@ def _sizes(detail: Any, number: int) -> Counter[int]:
 
 
 def _time(value: Any) -> float | None:
-    """Seconds since the epoch; None: not told (the trace has null and "None")."""
+    """Seconds since the epoch; ``None`` if the trace has none (null and "None")."""
     if not isinstance(value, str):
         return None
     try:
