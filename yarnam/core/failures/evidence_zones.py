@@ -57,7 +57,7 @@ class Zone:
     is_before: bool = False
     """The lines before the last traceback: most of what they complain of was survived."""
     is_launcher: bool = False
-    """The last traceback, where it is that of a launcher whose process has failed."""
+    """The last traceback is that of a launcher whose process has failed."""
 
 
 DUMP = "(most recent call first):"
@@ -157,8 +157,8 @@ _CHILD_STATUS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ChildStatus:
-    """How the process ended that a launcher names as the first to fail, and the line that says so.
-    The launcher itself ends with 1, whatever its child has ended with."""
+    """How the process ended that a launcher names as the first to fail, with the line that names
+    it. The launcher itself ends with 1, whatever its child has ended with."""
 
     code: int
     signal: int

@@ -31,7 +31,7 @@ SHOWN_RANKS = 8
 
 
 def find_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
-    """Why the gang is taken to hang; empty means it is not. ``ranks``: all processes of the
+    """Explain why the gang seems to hang; empty if it does not. ``ranks`` are all processes of the
     gang."""
     if not spec.detect or not ranks:
         return ""
@@ -60,10 +60,10 @@ def find_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
 
 
 def find_late_exit(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
-    """Why the processes that are left, while others of the gang have ended well, are taken to hang
-    (in the destructor of a process group, for instance); empty means they are not. ``ranks``: those
-    that are left, and those of the others that are known. One that saves or evaluates does
-    something; a gang that reports no steps may wait for something outside."""
+    """Explain why the remaining processes seem to hang while others of the gang have ended well (in
+    the destructor of a process group, for instance); empty if they do not. ``ranks`` are the
+    remaining processes, and those of the others that are known. A process that saves or evaluates
+    is active; a gang that reports no steps may wait for something outside."""
     left = [one for one in ranks if not one.has_ended]
     has_trained = any(one.has_stepped or one.step_s is not None for one in ranks)
     if not spec.detect or not left or not has_trained or any(one.pause for one in left):
@@ -85,8 +85,8 @@ def looks_like_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> bool:
 
 
 RAISED_SLACK_S = 5.0
-"""A traceback counts also if it was written so much before the others' last step, or before the
-last of the gang fell silent: its time is known to the seconds between two polls."""
+"""A traceback also counts if it was written this long before the others' last step, or before the
+last process of the gang fell silent: its time is known only to the seconds between two polls."""
 
 
 def raised_first(ranks: Sequence[RankActivity]) -> RankActivity | None:
@@ -138,8 +138,8 @@ def _behind(ranks: Sequence[RankActivity]) -> tuple[tuple[int, ...], str] | None
 
 
 def hang_finding(ranks: Sequence[RankActivity], why: str) -> tuple[tuple[int, ...], Finding]:
-    """The ranks to blame, lowest first (empty: nobody knows which), and the class with its
-    evidence: ``hang``, or that of a failure which a rank has written of."""
+    """The ranks to blame, lowest first (empty if unknown), and the class with its evidence:
+    ``hang``, or that of a failure in a rank's output."""
     is_stopped = any(one.is_stopped for one in ranks)
     left = [one for one in ranks if not one.has_ended]
     first = None if is_stopped or not left else raised_first(left)

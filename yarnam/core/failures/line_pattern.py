@@ -2,10 +2,10 @@
 
 A pattern is text; ``*`` stands for any text within the line, ``^`` at its start for the start of
 the line. It matches a line that holds its pieces in order, in capitals or not: programs say "loss
-is NaN" and "Loss is nan". Each piece is searched once, from where
-the last one ended (the earliest place is the best one: it leaves most for the rest), so a match
-takes time linear in the line whatever the pattern is. No pattern can be written that is slow, as
-regular expressions can, and none whose brackets and dots mean something else than they look.
+is NaN" and "Loss is nan". Each piece is searched once, from where the last one ended (the earliest
+place is the best one: it leaves most for the rest), so a match takes time linear in the line
+whatever the pattern is. Unlike a regular expression, no pattern can be slow, and brackets and dots
+have no hidden meaning.
 """
 
 from __future__ import annotations

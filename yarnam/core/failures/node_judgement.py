@@ -31,7 +31,7 @@ CPU_MIB_S, MEMORY_MIB_S, DISK_MIB_S, LINK_MIB_S = 10.0, 100.0, 0.5, 1.0
 fails, a link that fell back to 10 Mbit/s."""
 
 MAX_TEXT = 300
-"""Characters of what an agent says."""
+"""The most characters of an agent's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,8 @@ KINDS = (
 
 
 def partners(count: int) -> list[list[int]]:
-    """For each of ``count`` nodes, with whom it measures its link in each round; each node is
-    measured by as many as it measures itself. Of two nodes there is one pair, of one there is
-    none."""
+    """For each of ``count`` nodes, the partner of its link measurement in each round; each node is
+    measured by as many as it measures itself. Two nodes form one pair, a single node none."""
     return [
         [(node + distance) % count for distance in range(1, min(ROUNDS, count - 1) + 1)]
         for node in range(count)
@@ -73,10 +72,10 @@ def partners(count: int) -> list[list[int]]:
 
 
 def bad_nodes(measures: Mapping[str, NodeMeasures | None]) -> tuple[BadNode, ...]:
-    """The slow and the broken nodes.
+    """Find the slow and the broken nodes.
 
     Args:
-        measures: of each node of the check; ``None`` means it has not answered in time.
+        measures: the results of each checked node; ``None`` if it has not answered in time.
     """
     found: dict[str, list[str]] = {node: [] for node in measures}
     known = {node: one for node, one in measures.items() if one is not None}
@@ -109,7 +108,7 @@ def _slow(kind: _Kind, values: Mapping[str, float]) -> dict[str, str]:
 
 def _badly_linked(measures: Mapping[str, NodeMeasures]) -> dict[str, str]:
     """A node is as good as its best link; both ends are to blame for a link, until a good one
-    clears them. Of two nodes nobody can say which one it is."""
+    clears them. With two nodes it is unknown which one is at fault."""
     best: dict[str, float] = {}
     trouble: dict[str, str] = {}
     for node, one in measures.items():

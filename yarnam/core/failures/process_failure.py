@@ -1,9 +1,10 @@
-"""Why one process failed: the most specific rule that fits what it left.
+"""Find why one process failed: the most specific rule that fits its evidence.
 
-In this order, and within each by the order of the rules:
+Rules are tried in this order, and within each group in the order of the rules:
 
 1. the job's own rules (``retry.rules``);
-2. rules with an exit status, first those with patterns too: the kernel's word, or the program's;
+2. rules with an exit status, first those with patterns too: the verdict of the kernel, or of the
+   program;
 3. rules with patterns alone, on the evidence from the nearest to the failure to the farthest: what
    the agent saw, the framework's error file, the last traceback (or the last lines), all the rest;
 4. weak rules: general signs, such as that there is a traceback at all.
@@ -124,8 +125,8 @@ def _child_first(found: list[_Match]) -> list[_Match]:
 
 
 def _launched_first(found: list[_Match]) -> list[_Match]:
-    """A launcher that names its failed process says nothing itself. Of what its processes say, a
-    reason comes before a sign of one, and that before a peer that was gone."""
+    """A launcher that names its failed process gives no reason itself. Among its processes' output,
+    a reason comes before a sign of one, and that before a peer that was gone."""
     best: dict[int, _Match] = {}
     for match in found:
         if match[1].is_child and match[0].role is not FailureRole.CONFIRMATION:
@@ -139,7 +140,7 @@ def _launched_first(found: list[_Match]) -> list[_Match]:
 
 
 def container_finding(diagnostics: str, rules: Sequence[FailureRule]) -> Finding | None:
-    """What YARN's text says of a container that ended; ``None`` means nothing that a rule knows."""
+    """Match YARN's text about an ended container; ``None`` if no rule knows it."""
     for line in diagnostics.splitlines():
         for rule in rules:
             if rule.source is Source.YARN and matches(rule, line):

@@ -48,7 +48,7 @@ class RetryState:
 
 @dataclass(frozen=True, slots=True)
 class RetryDecision:
-    """``why``: in words, for who reads the verdict; empty where the class says it all."""
+    """``why`` explains the decision to the reader of the verdict; empty if the class is enough."""
 
     budget: RetryBudget
     why: str = ""

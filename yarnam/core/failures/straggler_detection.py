@@ -116,8 +116,8 @@ def watch_stragglers(
     """Add one observation; return the new state, and the stragglers if they are news, else None.
 
     Args:
-        paces: of all ranks of the gang; empty means some have not reported.
-        is_none_news: that an attempt has none is news too: the one before had some.
+        paces: the paces of all ranks of the gang; empty if some have not reported.
+        is_none_news: an attempt without stragglers is news too, since the one before had some.
     """
     if not spec.detect or not paces:
         return watch, None

@@ -186,8 +186,8 @@ def finish(
     hint: str = "",
     cause: FirstCause | None = None,
 ) -> None:
-    """The end: release everything, cancel every timer, one verdict for ever. ``cause``: that of an
-    earlier attempt, where it still counts."""
+    """The end: release everything, cancel every timer, and give one final verdict. ``cause`` is
+    that of an earlier attempt, if it still counts."""
     if ctx.gang.is_pre_run and code in OF_THE_PROGRAM:
         message = f"the pre-run failed: {message}"
         hint = "\n".join(part for part in (hint, PRE_RUN_HINT) if part)

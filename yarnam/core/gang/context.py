@@ -1,4 +1,4 @@
-"""What one step works on: the gang so far, and the actions it has led to."""
+"""The context of one step: the gang so far, and the actions it has led to."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class StepContext:
             self.gang = replace(self.gang, timers=left)
 
     def fired(self, event: TimerFired) -> TimerKind | None:
-        """Which limit is over; ``None`` means a stale timer, or one that came before its time,
+        """The limit that is over; ``None`` for a stale timer, or one that came before its time,
         which is started again with the time left."""
         timer = self.gang.timer(event.timer.kind)
         if timer is None or timer.timer != event.timer:

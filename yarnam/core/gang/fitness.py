@@ -1,14 +1,14 @@
 """Decide whether to hold a grant, which refusals to count, and when asking again is useless.
 
-A grant is refused when its node is one that the job does not use, when it is not where it was asked
-for, when the gang as a whole would not be what its rung says, when the agent in it is another one
-than that of the container, or has found other GPUs than the job wants, and, of a task that is
-replaced, when its node has a strike and the plan does without it.
+The gang refuses a grant on a node that the job does not use or that was not asked for, a grant with
+which the gang as a whole would break its rung, and a container whose agent is not its own or has
+found other GPUs than the job wants. For a replaced task it also refuses a node with a strike,
+unless the plan needs that node.
 
-YARN may grant the same unfit node again and again: nothing tells it not to. What was refused is
-counted by node and service within the attempt. A target of named nodes, each of which was refused,
-can give nothing any more; nor, by experience, can a wider one that keeps giving the same unfit
-node. Then the rest of the gang is kept, and the planner is asked for another place.
+YARN may grant the same unfit node again and again: it cannot be prevented. So refusals are counted
+by node and service within the attempt. A target of named nodes is exhausted once each of them was
+refused; so is, by experience, a wider target that keeps giving the same unfit node. Then the rest
+of the gang is kept, and the planner is asked for another place.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def note_refusal(ctx: StepContext, member: Member, node: NodeId, misfit: Misfit)
 
 
 def why_useless(gang: Gang, policy: GangPolicy, target: Target, at_s: float) -> str | None:
-    """Why asking for this target once more cannot help; ``None`` means it may."""
+    """Explain why asking for this target once more cannot help; ``None`` if it may."""
     refused = {one.node: one for one in gang.refusals if one.service == target.service}
     if target.level is LocalityLevel.NODE:
         found: list[str] = []
@@ -105,7 +105,7 @@ def why_useless(gang: Gang, policy: GangPolicy, target: Target, at_s: float) -> 
 
 
 def refusals_text(gang: Gang) -> str:
-    """``2 grants released (n1 has V100, the job wants A100)``; empty means none was."""
+    """``2 grants released (n1 has V100, the job wants A100)``; empty if none was."""
     if not gang.misfits:
         return ""
     whys = list(dict.fromkeys(one.why for one in gang.refusals))
@@ -130,7 +130,7 @@ def _off_target(target: Target, event: ContainerGranted) -> str | None:
 
 
 def _breaks_shape(gang: Gang, member: Member, event: ContainerGranted) -> str | None:
-    """Why the gang as a whole would not be what its rung says with this grant in it."""
+    """Explain why the gang as a whole would break its rung with this grant in it."""
     rung, node, rack = gang.rung, event.node, event.rack
     if gang.growth is not None and gang.growth.rung is not None:
         rung = gang.growth.rung
@@ -189,8 +189,8 @@ def _of_agent(
 def _wrong_model(
     gang: Gang, policy: GangPolicy, target: Target, event: AgentRegistered
 ) -> str | None:
-    """Why the GPUs that this agent found are not those that the plan, the job or the rest of the
-    gang has; None when they are, or nobody knows. The planner may not have known the model."""
+    """Explain why the GPUs that this agent found are not those of the plan, the job or the rest of
+    the gang; None if they are, or it is unknown. The planner may not have known the model."""
     node, found = event.node, event.gpu_model
     if not found:
         return None

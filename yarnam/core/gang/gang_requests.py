@@ -39,7 +39,7 @@ def ask_for(ctx: StepContext, rung: Rung, lead: int = 0) -> tuple[Member, ...]:
 
 
 def ask_for_rest(ctx: StepContext) -> None:
-    """What leads is granted: ask for the others."""
+    """The leading containers are granted: ask for the others."""
     asked = [m for m in ctx.gang.members if m.state is MemberState.ASKED]
     if all(member.is_later for member in asked):
         for member in asked:
@@ -53,8 +53,8 @@ def targets_of(rung: Rung) -> list[Target]:
 
 
 def request_plan(ctx: StepContext, avoid: tuple[NodeId, ...] = ()) -> None:
-    """Ask the planner for the whole gang, from the rung on that the failures so far led to. It
-    leaves out the excluded nodes; those of ``avoid``, the suspected and the hinted ones are used
+    """Ask the planner for the whole gang, from the rung that the failures so far led to. The plan
+    leaves out excluded nodes; the nodes of ``avoid``, the suspected and the hinted ones are used
     last."""
     policy = ctx.policy
     least, most = _sizes(ctx)
@@ -121,7 +121,7 @@ def excluded_nodes(gang: Gang, policy: GangPolicy, at_s: float) -> tuple[NodeId,
 
 
 def patience_left_s(gang: Gang, policy: GangPolicy, at_s: float) -> float:
-    """How long an elastic gang still waits for room for its largest size; 0 means it takes what
+    """How long an elastic gang still waits for room for its largest size; 0 if it takes what
     fits."""
     wait_ends_s = gang.deadline_s(TimerKind.WAIT)
     if policy.size is None or wait_ends_s is None:

@@ -117,8 +117,7 @@ def _state(gang: Gang) -> JobState:
 
 
 def deadline_s(gang: Gang) -> float | None:
-    """When the current wait ends by its limit, or the back-off is over; ``None`` means nothing is
-    waited for."""
+    """When the current wait ends by its limit, or the back-off is over; ``None`` without a wait."""
     found = (gang.deadline_s(kind) for kind in DEADLINES.get(gang.phase, ()))
     return next((deadline for deadline in found if deadline is not None), None)
 
@@ -223,7 +222,7 @@ def _replacing(gang: Gang, left: str) -> str:
 
 
 def _growing(gang: Gang) -> str:
-    """What becomes of a growth, or became of the last one."""
+    """Describe the growth under way, or the result of the last one."""
     growth = gang.growth
     if growth is None:
         return f"; {gang.reason}" if gang.reason else ""

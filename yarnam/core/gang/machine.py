@@ -120,7 +120,7 @@ from yarnam.errors import InternalError
 ALL_ENDED = AllEnded()
 
 RECENT_EVENTS = 20
-"""Events before a step that its error shows; whoever folds keeps them."""
+"""Events before a step that its error shows; the caller that folds keeps them."""
 
 RELEASED = {Phase.STORING: "the job only stores its outputs by now"} | dict.fromkeys(
     FINAL_PHASES, "the job has ended"
@@ -150,7 +150,7 @@ def step(
 
 
 def _key(ctx: StepContext, event: Event) -> Key | None:
-    """What its rows are found by; ``None`` means the event is late, which changes nothing."""
+    """The key of its rows; ``None`` if the event is late, which changes nothing."""
     if isinstance(event, TimerFired):
         kind = ctx.fired(event)
         if kind is not None and kind in HANDLERS[ctx.gang.phase]:

@@ -68,7 +68,7 @@ def excluded(gang: Gang, policy: GangPolicy, at_s: float) -> tuple[NodeId, ...]:
 
 
 def why_excluded(gang: Gang, policy: GangPolicy, node: NodeId, at_s: float) -> str | None:
-    """Why this node gets no task; ``None`` means it may."""
+    """Explain why this node gets no task; ``None`` if it may."""
     if node in policy.excluded:
         return f"{node} is excluded by the job"
     if policy.included and node not in policy.included:
@@ -104,7 +104,7 @@ def take_hints(ctx: StepContext, event: NodesSuspected) -> None:
 
 
 def learn_size(ctx: StepContext, nodes: int) -> None:
-    """The cluster has this many usable nodes now; 0 means not known."""
+    """Note that the cluster has this many usable nodes now; 0 if unknown."""
     if nodes and nodes != ctx.gang.cluster_nodes:
         ctx.gang = replace(ctx.gang, cluster_nodes=nodes)
     if nodes and ctx.gang.exclusions:

@@ -22,7 +22,7 @@ from yarnam.core.model.job_spec import (
 
 @dataclass(frozen=True, slots=True)
 class RolePolicy:
-    """What one role's tasks have to come to."""
+    """The condition that one role's tasks have to meet."""
 
     completion: Completion = Completion()
     is_service: bool = False
@@ -88,8 +88,8 @@ class GangPolicy:
     is withdrawn and the planner is asked again. A node may be dead long before the RM notices (10
     min by default) and look free until then."""
     steady_run_s: float = 600.0
-    """A gang that has run for this long does not count as preempted again and again: its back-off
-    starts anew."""
+    """A gang that has run for this long does not count as preempted repeatedly: its back-off is
+    reset."""
     transient_limit_s: float = 3600.0
     """How long failures that a program calls transient are retried for free, without a steady run
     or progress in between: a failure that lasts for an hour is not transient to its user."""
@@ -204,7 +204,7 @@ def _pre_run_policy(job: JobSpec) -> GangPolicy:
 
 
 def size_policy(job: JobSpec) -> SizePolicy | None:
-    """The sizes of the job's elastic role; ``None`` means the gang has one size."""
+    """The sizes of the job's elastic role; ``None`` if the gang has one size."""
     role = job.elastic_role
     if role is None or role.min_tasks is None:
         return None

@@ -49,7 +49,7 @@ class LossKind(Enum):
     NODE = "node lost"
     PREEMPTED = "preempted"
     ENDED = "container ended"
-    """The container ended, and its agent has not said why (yet)."""
+    """The container ended, and its agent has not reported why (yet)."""
     SILENT = "agent silent"
     UNABLE = "agent unable"
     UNABLE_USER = "agent unable, the job's own fault"
@@ -64,7 +64,7 @@ class Loss:
     noticed_at_s: float
     text: str
     finding: Finding | None = None
-    """What YARN's text says of it."""
+    """YARN's text about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +85,15 @@ class Member:
     exits: tuple[ProcessExit, ...] = ()
     loss: Loss | None = None
     is_staged: bool = False
-    """What its processes read lies on its node."""
+    """The inputs of its processes lie on its node."""
     check: int = 0
-    """Number of the check in which its agent measures the node; 0 means none."""
+    """The number of the check in which its agent measures the node; 0 without one."""
     measures: NodeMeasures | None = None
-    """Its answer; ``None`` means there is none yet."""
+    """Its agent's answer; ``None`` until it comes."""
     is_checked: bool = False
     """Its node was checked, and is good."""
     leaves: str = ""
-    """Why YARN is about to take its container; empty means it is not."""
+    """Why YARN is about to take its container; empty if it is not."""
     is_gone: bool = False
     """Its container or agent went after its processes had ended: nothing of it can be kept."""
     is_waiting: bool = False
@@ -153,13 +153,13 @@ class StopKind(Enum):
     SUSPENDED = "suspended"
     """A user wants it to hold nothing for a while."""
     FLAT = "flat"
-    """Its loss has been flat for as long as its spec says: the job has succeeded."""
+    """Its loss has been flat for as long as its spec requires: the job has succeeded."""
     UNMET = "unmet"
     """A task has not done what its role has to, although nothing of it has failed."""
 
 
 WELL_ENDED = frozenset({StopKind.SUCCEEDED, StopKind.FLAT})
-"""What stops the rest of a gang that has done what it had to."""
+"""The stops of a gang that has reached its goal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +169,21 @@ class Stopping:
     was_running: bool
     """Whether every process had started: decides between a restart and a failed attempt."""
     ran_s: float = 0.0
-    """For how long they all ran."""
+    """How long all of them ran."""
     to: int | None = None
-    """RESIZED: tasks of the elastic role that stay; ``None`` means all of them do."""
+    """RESIZED: tasks of the elastic role that stay; ``None`` for all of them."""
     cause: FirstCause | None = None
     """Once every end is known."""
     hang: GangHung | None = None
     """It is stopped because it hangs."""
     slow_nodes: tuple[NodeId, ...] = ()
-    """SLOWED: what runs there is replaced."""
+    """SLOWED: the nodes whose tasks are replaced."""
     hint: str = ""
-    """UNMET: what to do about it."""
+    """UNMET: the hint for the user."""
     limit_s: float = 0.0
     """SUSPENDED: after how long it resumes on its own."""
     is_policy: bool = False
-    """SUSPENDED: by the policy of its queue."""
+    """SUSPENDED: the policy of its queue did it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class Search:
     containers."""
 
     why: str
-    """REPLACING: what was lost, and how. ACQUIRING: why the place asked for cannot help."""
+    """REPLACING: the loss. ACQUIRING: why the place asked for cannot help."""
     missing: tuple[Target, ...]
     """Targets that are not asked for yet: the planner works on them, or the next request is due."""
     is_planning: bool = False
@@ -316,7 +316,7 @@ class Gang:
     transient_since_s: float | None = None
     """When the first of these was."""
     furthest_step: int | None = None
-    """The furthest training step of all attempts; ``None`` means none was reported."""
+    """The furthest training step of all attempts; ``None`` if none was reported."""
     stuck: int = 0
     """Failures in a row that got no further than that."""
     misfits: int = 0
@@ -371,7 +371,7 @@ class Gang:
     stored: OutputsStored | None = None
     verdict: Verdict | None = None
     pre_run: PreRunStatus | None = None
-    """``None`` means the job has none."""
+    """``None`` if the job has none."""
 
     @property
     def is_pre_run(self) -> bool:

@@ -32,12 +32,12 @@ class RequestPlan:
     memory_level: int = 0
     """How often the containers have been enlarged."""
     is_pre_run: bool = False
-    """For the pre-run's only task, not for the gang."""
+    """The plan is for the pre-run's only task, not for the gang."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelPlanRequest:
-    """Nobody wants the answer to ``RequestPlan`` any more."""
+    """The answer to ``RequestPlan`` is no longer wanted."""
 
     attempt: int
 

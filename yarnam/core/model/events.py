@@ -1,4 +1,4 @@
-"""What happens to a gang. Every event carries its time, in seconds since the epoch.
+"""The events of a gang.
 
 The union ``Event`` is closed: ``match`` with ``assert_never`` lets the type checker find a
 dropped case. A late or doubled event must be harmless.
@@ -78,8 +78,7 @@ class PlanReady:
     attempt: int
     plan: PlacementPlan
     nodes: int = 0
-    """Usable nodes in the snapshot: the cap on the excluded share is a share of these. 0 means not
-    known."""
+    """Usable nodes in the snapshot, of which the cap on exclusions is a share; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class ContainerGranted:
     node: NodeId
     rack: RackId
     http_address: str = ""
-    """host:port of its NodeManager's web pages; empty means not known."""
+    """host:port of its NodeManager's web pages; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ class ContainerEnded:
     end: ContainerEnd
     diagnostics: str = ""
     finding: Finding | None = None
-    """What YARN's text says; ``None`` means nothing that is known."""
+    """The finding in YARN's text; ``None`` if no rule knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +244,7 @@ class GangHung:
     at_s: float
     attempt: int
     ranks: tuple[int, ...]
-    """Those that the others wait for; empty means nobody knows which."""
+    """The processes that the others wait for; empty if unknown."""
     finding: Finding
     where: tuple[str, ...] = ()
     """Where processes were: ``rank 2: all_reduce (distributed.py:12)``."""
@@ -253,13 +252,13 @@ class GangHung:
 
 @dataclass(frozen=True, slots=True)
 class StragglersFound:
-    """Which ranks slow the running gang now, slowest first. Comes when that has changed; empty
-    means none does, after some did."""
+    """The ranks that slow the running gang now, slowest first. Comes when they have changed; empty
+    if none does any more."""
 
     at_s: float
     attempt: int
     stragglers: tuple[Straggler, ...]
-    """Without their causes: those follow from the attempts before."""
+    """Without their causes, which follow from the attempts before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +286,7 @@ class ConditionChanged:
 
 @dataclass(frozen=True, slots=True)
 class LossFlat:
-    """The loss has been flat for as long as the spec's ``stop_early`` says."""
+    """The loss has been flat for as long as the spec's ``stop_early`` requires."""
 
     at_s: float
     attempt: int
@@ -306,18 +305,18 @@ class TaskExited:
 
 @dataclass(frozen=True, slots=True)
 class TrainingReported:
-    """How far the training is, by the reports of rank 0. The machine ignores it: it is for the
-    ledger. Written when something else happens, when a checkpoint has been saved, and now and then
+    """The progress of the training, by the reports of rank 0. The machine ignores it: it is for the
+    ledger. Written when something else happens, when a checkpoint has been saved, and periodically
     as the step grows."""
 
     at_s: float
     attempt: int
     step: int
     resumed_step: int | None = None
-    """The step of the checkpoint that the attempt continued from; ``None`` means from the start, or
-    the program does not use the SDK's checkpoints."""
+    """The step of the checkpoint that the attempt continued from; ``None`` if it began from the
+    start, or the program does not use the SDK's checkpoints."""
     saved_step: int | None = None
-    """The step of the newest checkpoint that the attempt has saved; ``None`` means as above."""
+    """The step of the newest checkpoint that the attempt has saved, if any."""
     saving_s: float = 0.0
     """How long the training has stood still for saving, in this attempt."""
 
@@ -352,7 +351,7 @@ class SuspendRequested:
     limit_s: float
     reason: str = ""
     is_policy: bool = False
-    """By the policy of its queue, not by a user: the policy resumes it."""
+    """The policy of its queue requested it, not a user: the policy resumes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,16 +361,16 @@ class ResumeRequested:
     at_s: float
     by: str
     is_policy: bool = False
-    """By the policy of its queue: only what the policy has suspended."""
+    """The policy of its queue requested it: it affects only a job that the policy has suspended."""
     is_promoted: bool = False
-    """It has waited so long that the policy counts its service anew."""
+    """It has waited so long that the policy counts its service from zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodesSuspected:
     """Other jobs have had trouble with these nodes. A hint: it orders nodes last and adds to a
-    strike of this job's own, but never excludes a node alone. It counts from ``at_s`` on; telling
-    it again makes it fresh, not heavier."""
+    strike of this job's own, but never excludes a node alone. It counts from ``at_s`` on; repeating
+    it makes it fresh, not heavier."""
 
     at_s: float
     nodes: tuple[NodeId, ...]
@@ -379,17 +378,18 @@ class NodesSuspected:
 
 @dataclass(frozen=True, slots=True)
 class ScaleRequested:
-    """A user asks for ``tasks`` tasks of the elastic role; ``None`` means the job chooses again.
-    The last request counts; one outside of the job's range changes nothing."""
+    """A user requests ``tasks`` tasks of the elastic role; with ``None`` the job chooses again. The
+    last request counts; one outside of the job's range changes nothing."""
 
     at_s: float
     by: str
     tasks: int | None = None
     is_policy: bool = False
-    """By the policy of its queue: it counts unless a user or the program has asked for a size."""
+    """The policy of its queue requested it: it counts unless a user or the program has requested a
+    size."""
     is_program: bool = False
-    """By the job's own program, or its schedule: it counts unless a user has asked for a size, and
-    again when he leaves the size to the job."""
+    """The job's own program or its schedule requested it: it counts unless a user has requested a
+    size, and again once the user leaves the size to the job."""
     scheduled: int = 0
     """How many sizes of ``elastic.schedule`` have had their time; by the program alone."""
 

@@ -26,7 +26,7 @@ same card has been "Tesla V100-SXM2-16GB" and "NVIDIA V100-SXM2-16GB")."""
 
 @lru_cache(maxsize=4096)
 def words_of(model: str) -> frozenset[str]:
-    """The words that tell models apart."""
+    """The words that distinguish models."""
     words = frozenset(_WORD.findall(model.lower()))
     return words - _MAKERS or words
 
@@ -37,8 +37,8 @@ def is_same_model(one: str, other: str) -> bool:
 
 
 def may_be_same(one: str, other: str) -> bool:
-    """Whether one name says in part what the other says in full: administrators write ``A100``,
-    drivers ``NVIDIA A100-SXM4-80GB``."""
+    """Whether one name is a part of the other: administrators write ``A100``, drivers ``NVIDIA
+    A100-SXM4-80GB``."""
     words, others = words_of(one), words_of(other)
     return bool(one and other) and (words <= others or others <= words)
 
@@ -51,7 +51,7 @@ def has_words(model: str, wanted: str) -> bool:
 
 
 def close_models(wanted: str, models: Iterable[str]) -> list[str]:
-    """Models that somebody may have meant, the likeliest first."""
+    """Models that the user may have meant, the likeliest first."""
     by_words = {" ".join(sorted(words_of(model))): model for model in models}
     by_part = {word: model for model in models for word in sorted(words_of(model))}
     asked = " ".join(sorted(words_of(wanted)))
@@ -62,12 +62,12 @@ def close_models(wanted: str, models: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class GpuModelRules:
-    """What administrators say, as pairs of a pattern (``gpu-a*``, as file names have them; case
-    counts) and a model. The first that matches counts; nodes before labels before racks."""
+    """The administrators' inventory, as pairs of a pattern (``gpu-a*``, as file names have them;
+    case counts) and a model. The first that matches counts; nodes before labels before racks."""
 
     nodes: tuple[tuple[str, str], ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
-    """By YARN node label."""
+    """Patterns by YARN node label."""
     racks: tuple[tuple[str, str], ...] = ()
 
     def model_of(self, node: NodeId, rack: RackId, labels: Iterable[str] = ()) -> str:
@@ -92,19 +92,19 @@ def _first(rules: tuple[tuple[str, str], ...], names: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Node to model, learnt: what agents read from ``nvidia-smi`` where they ran. Whoever keeps it
-    (ZooKeeper, HDFS) hands it over as this value."""
+    """Models by node, learnt from the agents' ``nvidia-smi``. The store that keeps it (ZooKeeper,
+    HDFS) passes it on as this value."""
 
     models: Mapping[NodeId, str]
 
     def seen(self, node: NodeId, model: str) -> Inventory:
-        """With one more observation; the newest counts."""
+        """Add one observation; the newest counts."""
         return Inventory({**self.models, node: model})
 
 
 def wanted_model(job: JobSpec) -> str:
-    """The words that all roles with GPUs want of their model; empty means they want none, not the
-    same ones, or just one model across the gang."""
+    """The words of the model that all roles with GPUs want; empty if they want none, different
+    ones, or just one model across the gang."""
     wanted = {
         role.gpu_model or job.placement.gpu_model for role in job.roles if role.resources.gpus
     }

@@ -55,7 +55,7 @@ class Completion:
 
     rule: CompletionRule = CompletionRule.ALL
     at_least: int = 0
-    """Of AT_LEAST: how many tasks."""
+    """The number of tasks for AT_LEAST."""
 
     @property
     def words(self) -> str:
@@ -98,12 +98,12 @@ class ReadySpec:
     """When a task of a role is ready for those that start after it."""
 
     port: str = ""
-    """Name of the port on which each of its processes listens then; empty means it says so by the
-    SDK (``train.ready``)."""
+    """The port on which each of its processes then listens; empty if it reports by the SDK
+    (``train.ready``)."""
     timeout_s: float = 300.0
-    """From the start of the role's last process. What waits for it holds GPUs meanwhile; a
-    parameter server or a scheduler is up within seconds, a server of a large model within
-    minutes."""
+    """The limit from the start of the role's last process. The roles that wait for it hold GPUs
+    meanwhile; a parameter server or a scheduler is up within seconds, a server of a large model
+    within minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,32 +189,32 @@ class GangSpec:
     """How long to hold, how often to try, how to back off, when to relax."""
 
     hold_timeout_s: float = 120.0
-    """From the first grant of an attempt until the whole gang must stand."""
+    """The time from the first grant of an attempt until the whole gang must be complete."""
     ask_timeout_s: float = 300.0
-    """From the ask until the first grant; nothing is held meanwhile."""
+    """The time from the request until the first grant; nothing is held meanwhile."""
     launch_timeout_s: float = 60.0
-    """From the launch order until every process has started."""
+    """The time from the launch order until every process has started."""
     attempts: int = 10
     backoff_base_s: float = 5.0
     backoff_cap_s: float = 300.0
     relax_after_attempts: int = 1
     """The ladder goes one rung down after this many failed attempts on a rung."""
     look_before_ask: bool = True
-    """Ask YARN only when the snapshot says that the whole gang fits now. Looks that say "not now"
+    """Ask YARN only when the snapshot shows that the whole gang fits now. Checks that find no room
     use up no attempt; they are bounded by ``wait_timeout_s``."""
     wait_timeout_s: float = 7 * 86400.0
     """Longest time, over all attempts, that the job waits before its first start."""
     recovery_timeout_s: float = 60.0
-    """From asking for the replacement of a lost task of a running gang until the gang is complete
-    again, the other containers held; 0 means never, the whole gang starts again. What is held is
-    idle meanwhile: a container takes 2 to 5 s on a cluster with room (skein-on-yarn.md, 11a), so a
-    minute is enough where there is room, and too little to be wasteful where there is none."""
+    """The time to replace a lost task of a running gang while the other containers are held; with 0
+    the whole gang starts again. Held containers idle meanwhile: a new one takes 2 to 5 s on a
+    cluster with room (skein-on-yarn.md, 11a), so a minute is enough if there is room, and little
+    waste if there is none."""
     priority: int = 0
     """Among the waiting jobs of its queue: from -10 to 10, the higher the sooner. Without
     tickets it changes nothing."""
     ticket: bool = True
-    """Whether the job waits in the ticket queue, where there is a ZooKeeper. A job that does not
-    plan before it asks takes no ticket either."""
+    """Whether the job waits in the ticket queue, if there is a ZooKeeper. A job that does not plan
+    before it asks takes no ticket either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,15 +257,15 @@ class RetrySpec:
     """How often a running gang is started again, and for whose faults."""
 
     max_restarts: int = 2
-    """For infrastructure's faults (lost node, silent agent); 0 means never. Preemptions are
-    free."""
+    """Restarts after faults of the infrastructure (lost node, silent agent); 0 disables them.
+    Preemptions are free."""
     on_user_failure: int = 0
     """How many restarts a failure of the user's own code may use up."""
     rules: tuple[FailureRule, ...] = ()
     """The job's own, tried before the shipped ones."""
     blacklist: BlacklistSpec = BlacklistSpec()
     more_memory: MoreMemorySpec | None = None
-    """``None`` means containers keep their size."""
+    """``None`` if containers keep their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,17 +274,17 @@ class HangSpec:
 
     detect: bool = True
     steps: float = 3.0
-    """Without a step for this many times the usual one (and some seconds) a gang may hang: it does
-    if one of its processes is stopped, or none of them does anything."""
+    """A gang may hang after this many times the usual step time (and some seconds) without a step:
+    it does if one of its processes is stopped, or none of them is active."""
     idle_s: float = 300.0
     """How long all processes must do nothing (no CPU, no I/O, no output) besides: as long as the AM
     itself waits for HDFS (``AmSettings.journal_patience_s``), which they may wait for too."""
     timeout_s: float = 1800.0
-    """Without a step for this long it hangs whatever its processes do: NCCL's watchdog waits for 10
-    minutes, and a program that evaluates for half an hour can say so."""
+    """A gang hangs after this long without a step whatever its processes do: NCCL's watchdog waits
+    for 10 minutes, and a program that evaluates for half an hour can report that."""
     silence_s: float | None = None
-    """The same without any step ever: when all processes have done nothing for this long; ``None``
-    means not looked for, since a program may wait for something outside."""
+    """The same for a gang without any step yet, when all processes have been inactive for this
+    long; ``None`` disables it, since a program may wait for something outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,24 +338,24 @@ class ElasticSpec:
     counts_gpus: bool = False
     """Whether the user counts in GPUs (``gpus: {min, max}``) or in tasks."""
     patience_s: float = 60.0
-    """From the first plan request until the gang may start below its largest size."""
+    """The time from the first plan request until the gang may start below its largest size."""
     grow: bool = True
     """Whether it grows on its own while GPUs are idle; what a user asks for counts in any case."""
     grow_interval_s: float = 60.0
-    """Between two probes of the cluster while the gang runs, each shortened by up to a quarter at
-    random, so that jobs do not probe in step."""
+    """The time between two probes of the cluster while the gang runs, each shortened by up to a
+    quarter at random, so that jobs do not probe in step."""
     min_run_s: float = 300.0
     """Least time at one size before the gang resizes on its own again."""
     shrink_after_s: float = 60.0
     """How long the queue must be over its fair share, with others waiting, before the gang gives
     back what is over it."""
     checkpoint_grace_s: float = 60.0
-    """Between SIGTERM and SIGKILL at a resize: the time to write a checkpoint."""
+    """The time between SIGTERM and SIGKILL at a resize, for writing a checkpoint."""
     schedule: tuple[ScheduledSize, ...] = ()
     """Sizes that the job takes in the course of its training, the earliest first."""
     restart: bool = True
-    """Whether all processes start again at each change; else those that stay continue, and their
-    framework forms the group anew."""
+    """Whether all processes restart at each change; else those that stay continue, and their
+    framework re-forms the group."""
 
     def reached(self, step: int, epoch: int) -> int:
         """How many sizes of the schedule have had their time at this step of this epoch (-1: not
@@ -421,11 +421,11 @@ class InputMode(Enum):
     """Where the processes read an input."""
 
     STREAM = "stream"
-    """From where it is."""
+    """The processes read it from where it is."""
     LOCALIZE = "localize"
-    """From a copy on the node's own disk, which goes with the container."""
+    """They read a copy on the node's own disk, which is deleted with the container."""
     CACHE = "cache"
-    """From a copy on the node's own disk that the user's next jobs find there."""
+    """They read a copy on the node's own disk, which the user's next jobs find there."""
 
 
 class Sharding(Enum):
@@ -452,13 +452,13 @@ class DataInput:
     skipped_share: float = 0.0
     """Their share of the input, from 0 to 1: of files or of bytes, whichever is more."""
     files: int = 0
-    """Files of the input at submit, the excluded ones included; 0 means not counted."""
+    """Files of the input at submit, including the excluded ones; 0 if not counted."""
     length: int = 0
     """Bytes of them."""
     mode: InputMode = InputMode.STREAM
     shard: Sharding = Sharding.NONE
     pattern: str = ""
-    """Which files below ``uri`` are meant, as a shell pattern; empty means all of them."""
+    """A shell pattern for the files below ``uri``; empty for all of them."""
 
     @property
     def is_staged(self) -> bool:
@@ -496,7 +496,7 @@ BUNDLED_PYTHON = "bundled"
 
 
 class PackSource(Enum):
-    """What submit makes a packed environment from: the spec's key."""
+    """The source of a packed environment, by the spec's key."""
 
     REQUIREMENTS = "requirements"
     PYPROJECT = "pyproject"
@@ -556,7 +556,7 @@ class AmSpec:
     orphan_timeout_s: float = 30.0
     """An agent that cannot reach the AM for this long stops its processes and leaves."""
     stop_grace_s: float = 10.0
-    """Between SIGTERM and SIGKILL of the user's processes."""
+    """The time between SIGTERM and SIGKILL of the user's processes."""
     failure_grace_s: float = 2.0
     """The same when a part of the gang has failed or is lost, for processes that write no
     checkpoint: they wait for the others in vain. It suffices for a handler of SIGTERM that begins a
@@ -568,7 +568,7 @@ class PreRunMode(Enum):
 
     OFF = "off"
     AUTO = "auto"
-    """For a large gang whose code, environment and command have not passed yet."""
+    """A pre-run for a large gang whose code, environment and command have not passed yet."""
     ALWAYS = "always"
 
 
@@ -577,8 +577,8 @@ PRE_RUN_RETRIES = 3
 acquired without it then: its own restarts are for such faults."""
 
 PRE_RUN_START_S = 60.0
-"""What other jobs expect a pre-run to take beside its time limit: the start of its container and of
-its process."""
+"""The time that other jobs expect a pre-run to take beside its time limit: the start of its
+container and of its process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -646,7 +646,7 @@ class JobSpec:
     files: tuple[ShippedFile, ...] = ()
     inputs: tuple[DataInput, ...] = ()
     output: str = ""
-    """Directory that is to have the results; empty means there are none."""
+    """The directory for the results; empty if there are none."""
     storing: StoringSpec = field(default_factory=StoringSpec)
     checkpoint: CheckpointSpec = field(default_factory=CheckpointSpec)
     placement: PlacementSpec = field(default_factory=PlacementSpec)
@@ -657,25 +657,26 @@ class JobSpec:
     """True when the user gave only ``gpus: N``: the planner may choose another tasks x GPUs shape
     for the single role, keeping the product and the resources per GPU."""
     duration_s: float | None = None
-    """How long the gang will run, as its user expects, in seconds; ``None`` means unknown. Nothing
-    ends when it is over."""
+    """How long the user expects the gang to run, in seconds; ``None`` if unknown. Nothing ends when
+    it is over."""
     tags: tuple[str, ...] = ()
     idempotency_key: str = ""
-    """However often a user submits a job with this key, one application runs; empty means each."""
+    """However often a user submits a job with this key, one application runs; if empty, each submit
+    starts one."""
     notify: tuple[ChannelSpec, ...] = ()
     secret_env: tuple[str, ...] = ()
     """Names in ``env`` whose values are never shown."""
     elastic: ElasticSpec = field(default_factory=ElasticSpec)
-    """Of meaning only where a role is elastic."""
+    """It applies only to a job with an elastic role."""
     staging: StagingSpec = field(default_factory=StagingSpec)
-    """Of meaning only where an input is staged."""
+    """It applies only if an input is staged."""
     hang: HangSpec = field(default_factory=HangSpec)
     stragglers: StragglerSpec = field(default_factory=StragglerSpec)
     pre_run: PreRunSpec = field(default_factory=PreRunSpec)
     stop_early: StopEarlySpec | None = None
-    """``None`` means a flat loss stops nothing."""
+    """``None`` if a flat loss does not stop the job."""
     compat: str = ""
-    """Another system whose variables its processes get too: ``tony``; empty means none."""
+    """Another system whose variables its processes get too (``tony``), if any."""
 
     @property
     def gpus(self) -> int:
@@ -704,7 +705,7 @@ class JobSpec:
 
     @property
     def elastic_role(self) -> RoleSpec | None:
-        """The role whose number of tasks may change; ``None`` means the gang has one size."""
+        """The role whose number of tasks may change; ``None`` if the gang has one size."""
         return next((role for role in self.roles if role.is_elastic), None)
 
     @property
@@ -799,8 +800,8 @@ class JobSpec:
         )
 
     def scheduled_tasks(self, number: int) -> int | None:
-        """Tasks of the elastic role that the ``number``-th size of its schedule, counted from 1,
-        means; ``None`` means there is no such size."""
+        """The tasks of the elastic role in the ``number``-th size of its schedule, counted from 1;
+        ``None`` if there is no such size."""
         role, schedule = self.elastic_role, self.elastic.schedule
         if role is None or role.min_tasks is None or not 1 <= number <= len(schedule):
             return None

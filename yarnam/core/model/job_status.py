@@ -121,7 +121,7 @@ class PreRunStatus:
 
 
 def measured_words(step_s: float | None, peak_memory_mib: int | None) -> str:
-    """``a step takes 0.21 s, at most 812 MiB of memory``; empty means nothing was measured."""
+    """``a step takes 0.21 s, at most 812 MiB of memory``; empty if nothing was measured."""
     parts = [] if step_s is None else [f"a step takes {step_s:.2g} s"]
     parts += [] if peak_memory_mib is None else [f"at most {peak_memory_mib} MiB of memory"]
     return ", ".join(parts)
@@ -164,7 +164,7 @@ class AttemptRecord:
     stragglers: tuple[Straggler, ...] = ()
     """The ranks that slowed it when that last changed."""
     idle_gpus: IdleGpus | None = None
-    """That its GPUs idled when that last changed; ``None`` means they did not."""
+    """The idle GPUs when that last changed; ``None`` if they were not idle."""
     is_pre_run: bool = False
     """It was not for the gang, but for its pre-run."""
     conditions: tuple[Condition, ...] = ()
@@ -191,19 +191,19 @@ class FlatLoss:
 
 @dataclass(frozen=True, slots=True)
 class PredictedEnd:
-    """Where the training goes: by the steps that the program says it has, else by its loss."""
+    """The expected course of the training: by the total steps that the program reports, else by its
+    loss."""
 
     steps_left: int | None = None
     end_at_s: float | None = None
-    """``None`` means how fast it is is not known yet."""
+    """``None`` while its speed is unknown."""
     is_by_loss: bool = False
     """Until the loss is flat, by its curve; else by the program's own number of steps."""
     fit_error: float | None = None
-    """Root mean square of what the curve is off, as a part of the largest loss; ``None`` means
-    there is no curve."""
+    """The root mean square error of the curve, as a part of the largest loss; ``None`` without a
+    curve."""
     miss: float | None = None
-    """By how much the curve of the first three quarters was off on the last one, as a part of the
-    loss."""
+    """The error of the first three quarters' curve over the last quarter, as a part of the loss."""
     flat: FlatLoss | None = None
 
 
@@ -239,7 +239,7 @@ class RoleStatus:
 
     role: str
     rules: str
-    """What sets it apart, in words; empty means nothing."""
+    """The role's special rules, in words; empty if it has none."""
     tasks: int
     succeeded: int
     failed: int
@@ -259,13 +259,13 @@ class StartForecast:
 
     made_at_s: float
     soonest_at_s: float | None = None
-    """``None`` means unknown, for the reason in ``unknown_why``."""
+    """``None`` if unknown, for the reason in ``unknown_why``."""
     likely_at_s: float | None = None
     latest_at_s: float | None = None
     """Nine of ten jobs start by then, half of them by the likely time. None with a likely one:
     later than the forecast reaches."""
     passed_until_s: float | None = None
-    """So long may smaller jobs that come later go first; ``None`` means they may not."""
+    """How long smaller jobs that come later may go first; ``None`` if they may not."""
     unknown_why: str = ""
 
 
@@ -282,11 +282,11 @@ class WaitQueueStatus:
     reason: str = ""
     """Why it waits, in words."""
     missing: str = ""
-    """What of its gang does not fit now; empty means all of it fits."""
+    """The part of its gang that does not fit now; empty if all of it fits."""
     start: StartForecast | None = None
-    """``None`` means not worked out yet."""
+    """``None`` until it is computed."""
     trouble: str = ""
-    """Why the order is not to be relied on; empty means it is."""
+    """Why the order is unreliable; empty if it is reliable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,15 +329,15 @@ class ExcludedFiles:
     input: str
     files: int
     share: float
-    """From 0 to 1, of the input's files or bytes, whichever is more."""
+    """The share of the input's files or bytes, whichever is more, from 0 to 1."""
     epoch: int | None = None
-    """The epoch that this is true of; ``None`` means as decided at submit, no epoch has begun
+    """The epoch that it applies to; ``None`` if it was decided at submit, and no epoch has begun
     since."""
     later: int = 0
     """Files of which it has become known since: they are excluded from the next epoch on."""
     still_read: int = 0
-    """Files that are suspected, and read all the same: without proof no more than ``max_skipped``
-    is excluded."""
+    """Suspected files that are read nevertheless: without proof no more than ``max_skipped`` is
+    excluded."""
 
     @property
     def words(self) -> str:
@@ -351,8 +351,8 @@ class ExcludedFiles:
 
 @dataclass(frozen=True, slots=True)
 class SuspectStatus:
-    """A file that the job's own processes have reported. ``state``: waiting, checking, or what
-    it came to: proved, cleared, suspected, storage, gone."""
+    """A file that the job's own processes have reported. ``state`` is waiting, checking, or the
+    result: proved, cleared, suspected, storage, gone."""
 
     path: str
     state: str
@@ -428,11 +428,11 @@ class StagingStatus:
     """Of ``size``, on the nodes by now; ``cached`` of these lay there before."""
     cached: int = 0
     left_s: float | None = None
-    """Until the slowest task has its inputs, at its present rate; ``None`` means not known."""
+    """The time until the slowest task has its inputs, at its present rate; ``None`` if unknown."""
     slowest: str = ""
-    """That task's ask."""
+    """The ask of that task."""
     trouble: str = ""
-    """Why it does not continue now, as one of the agents says."""
+    """Why it does not continue now, by the report of one of the agents."""
 
     @property
     def is_done(self) -> bool:

@@ -8,23 +8,23 @@ from typing import NewType
 from yarnam.core.model.ids import AskId
 
 Measured = NewType("Measured", float)
-"""By training code: its loss may be NaN or infinite. All other numbers are finite."""
+"""A value from the training code: its loss may be NaN or infinite. All other numbers are finite."""
 
 RESTORED_STEP = "restored_step"
-"""The metric by which the SDK says which step it has restored (``yarnam.train``)."""
+"""The metric by which the SDK reports the step that it has restored (``yarnam.train``)."""
 
 RESUMED_STEP = "resumed_step"
 """The same, in every later report as well."""
 SAVED_STEP = "saved_step"
-"""The metric by which the SDK says of which step the newest checkpoint is that it has saved."""
+"""The metric by which the SDK reports the step of the newest checkpoint that it has saved."""
 SAVING_S = "saving_s"
-"""The metric by which it says how long the training has stood still for saving."""
+"""The metric by which it reports how long the training has stood still for saving."""
 COMPUTE_S, STEP_S, MEASURED_STEPS = "median_compute_s", "median_step_s", "measured_steps"
-"""The metrics by which it says how long a step takes, how much of that the process computes on its
-own (medians of its last steps), and how many steps it has measured."""
+"""The metrics by which it reports how long a step takes, how much of that the process computes on
+its own (medians of its last steps), and how many steps it has measured."""
 REQUESTED_GPUS = "requested_gpus"
-"""The metric by which it says how many GPUs the program wants its gang to have; 0 means as
-before."""
+"""The metric by which it reports how many GPUs the program wants its gang to have; 0 for no
+change."""
 EPOCH = "epoch"
 """The metric by which the program, or the SDK's inputs, say in which epoch the training is."""
 LOSS_NAMES = ("loss", "train_loss")
@@ -41,7 +41,7 @@ SDK_METRICS = frozenset(
         REQUESTED_GPUS,
     }
 )
-"""For the ledger, the size and the search for stragglers, not for people."""
+"""Metrics for the ledger, the size and the search for stragglers, not for people."""
 
 CPU_CORES, MEMORY_BYTES = "cpu_cores", "memory_bytes"
 READ_RATE, WRITE_RATE = "read_bytes_per_s", "written_bytes_per_s"

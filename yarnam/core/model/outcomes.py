@@ -66,7 +66,7 @@ class FailureClass(Enum):
     HANG = "hang"
     """The gang made no progress any more, and nothing had failed."""
     KILLED = "killed"
-    """A signal from outside of the process, and nothing says why."""
+    """A signal from outside of the process, for an unknown reason."""
     LIMIT_EXCEEDED = "limit-exceeded"
     """A resource limit other than memory: CPU time, file size, open files."""
     DISK_FULL = "disk-full"
@@ -74,16 +74,16 @@ class FailureClass(Enum):
     NODE_LOST = "node-lost"
     COMMAND_NOT_FOUND = "command-not-found"
     DECLARED_TRANSIENT = "declared-transient"
-    """The program says so itself, by exit code 193."""
+    """The program itself reports it, by exit code 193."""
     DECLARED_PERMANENT = "declared-permanent"
-    """The program says so itself, by exit code 194."""
+    """The program itself reports it, by exit code 194."""
     CHECKPOINT_TAKEN = "checkpoint-taken"
     """Another job has taken over the directory of the checkpoints."""
     UNKNOWN = "unknown"
 
 
 class FailureRole(Enum):
-    """What part a failed process has in the failure of its gang."""
+    """The part that a failed process has in the failure of its gang."""
 
     ROOT = "root"
     """It failed on its own."""
@@ -99,13 +99,13 @@ class RetryAction(Enum):
     NEVER = "never"
     """The same would happen again."""
     ALLOWED = "as-allowed"
-    """As often as ``retry.on_user_failure`` allows."""
+    """Retry as often as ``retry.on_user_failure`` allows."""
     RETRY = "retry"
     """In the containers that are held, for one of ``retry.max_restarts``."""
     ELSEWHERE = "retry-elsewhere"
-    """As RETRY, with a strike against the node."""
+    """RETRY, with a strike against the node."""
     FREE = "retry-free"
-    """As RETRY, but free while it does not continue for too long."""
+    """RETRY, but free while it does not continue for too long."""
     MORE_MEMORY = "retry-with-more-memory"
     """In larger containers, where ``retry.more_memory`` allows; else as ALLOWED."""
     WITHOUT_INPUT = "retry-without-input"
@@ -186,7 +186,7 @@ class FailureRule:
 
 @dataclass(frozen=True, slots=True)
 class FirstCause:
-    """What brought a gang down, as far as its processes show it."""
+    """The cause of a gang's failure, as far as its processes show it."""
 
     task: str
     rank: int
@@ -238,7 +238,7 @@ class Straggler:
 
 
 class IdleCause(Enum):
-    """What idle GPUs probably wait for."""
+    """The likely reason why GPUs idle."""
 
     INPUT = "input"
     """The CPUs prepare data, or it is read."""
@@ -281,16 +281,16 @@ class IdleGpus:
 
 @dataclass(frozen=True, slots=True)
 class LinkMeasure:
-    """What one node receives from another."""
+    """The link from another node, as one node measures it."""
 
     node: str
     """The other one."""
     mib_s: float
-    """0 means nothing."""
+    """0 if nothing came."""
     rtt_ms: float = 0.0
-    """The shortest round trip; 0 means none was seen."""
+    """The shortest round trip; 0 if none was seen."""
     failure: str = ""
-    """Why nothing came; empty means something did."""
+    """Why nothing came; empty if something did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,16 +323,17 @@ class ProcessExit:
     last_lines: tuple[str, ...] = ()
     """The end of its output, decoded with replacement, long lines cut."""
     finding: Finding | None = None
-    """Why it failed, by what its agent has seen; ``None`` means it did not, or an older agent says
-    so."""
+    """Why it failed, by its agent's evidence; ``None`` if it did not, or an older agent reports
+    it."""
     step: int | None = None
     """The last training step that it reported."""
     has_only_restored: bool = False
     """This step is that of the checkpoint it restored: none was reported after it."""
     step_s: float | None = None
-    """Seconds between two of its steps, on average; ``None`` means it reported fewer than two."""
+    """The average time between two of its steps, in seconds; ``None`` if it reported fewer than
+    two."""
     peak_memory_mib: int | None = None
-    """The most main memory that it, or one of its children, has used; ``None`` means not known."""
+    """The most main memory that it, or one of its children, has used; ``None`` if unknown."""
 
 
 class VerdictKind(Enum):

@@ -34,13 +34,13 @@ class Target:
     nodes: tuple[NodeId, ...] = ()
     racks: tuple[RackId, ...] = ()
     gpu_model: str = ""
-    """The model that the node must have, as the planner knows it; empty means any. A node whose
-    model was not known may have been taken on trust: ``yarnam.core.model.gpu_names.may_be_same``
-    judges what its agent finds."""
+    """The model that the node must have, as the planner knows it; empty for any. A node of an
+    unknown model may have been taken on trust: ``yarnam.core.model.gpu_names.may_be_same`` judges
+    what its agent finds."""
     domain: str = ""
     """Name of the placement domain: its targets, one per role, take a whole gang together."""
     memory_level: int = 0
-    """For containers that have been enlarged so often (``retry.more_memory``)."""
+    """How often the containers have been enlarged (``retry.more_memory``)."""
 
     def accepts(self, node: NodeId, rack: RackId) -> bool:
         """Whether a grant on this node is what was asked for."""
@@ -90,7 +90,7 @@ class Rung:
     """In [0, 1], higher is better; comparable within one ladder only."""
     reason: str
     node_limit: int | None = None
-    """Most distinct nodes that the grants of this rung may use; ``None`` means no limit."""
+    """The most distinct nodes that the grants of this rung may use; ``None`` for no limit."""
     one_task_per_node: bool = False
     same_rack: bool = False
     anti_affinity: tuple[tuple[str, str], ...] = ()
@@ -127,7 +127,7 @@ class Supplement:
     """Role and size bind; the target's domain is searched first."""
     held: tuple[HeldTask, ...]
     rung: Rung
-    """By which the gang was acquired: its limits are kept where they can be."""
+    """The rung by which the gang was acquired: its limits are kept where they can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Reason(Enum):
 
 
 class ChangeKind(Enum):
-    """What kind of change would make a gang fit now."""
+    """The kind of change that would make a gang fit now."""
 
     FREE = "free"
     """Others leave some nodes."""
@@ -198,12 +198,12 @@ class Change:
     kind: ChangeKind
     text: str
     nodes: tuple[tuple[NodeId, Resources], ...] = ()
-    """FREE: what must become free on which nodes, on top of what is free there now."""
+    """FREE: the resources that must become free on each node, on top of those that are free now."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """No plan exists. ``is_never`` tells NEVER_FITS from not now."""
+    """No plan exists. ``is_never`` distinguishes NEVER_FITS from "not now"."""
 
     reason: Reason
     is_never: bool
@@ -230,7 +230,7 @@ class PlanPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A task that is kept: where it is and which GPUs it leased there."""
+    """A kept task, with its node and the GPUs that it leased there."""
 
     role: str
     node: NodeId

@@ -29,7 +29,9 @@ _NEW_LINE = re.compile(r"\n(?!  )")
 
 
 def printable(text: str, *, keep: str = "", max_length: int = 0) -> str:
-    """``text`` with everything escaped that is not a visible character or a space.
+    """``text`` with everything escaped that is not a visible character or a space. ``keep`` has
+    exceptions, such as ``"\n\t"``. Text longer than ``max_length`` ends in an ellipsis. Escapes
+    already in the text stay as they are.
 
     ``keep``: what passes nevertheless, such as ``"\\n\\t"``. ``max_length``: longer text ends in an
     ellipsis. What is escaped already stays as it is.
@@ -54,7 +56,7 @@ def printable_json(document: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As in ``42s``, ``3m05s``, ``2h07m``, ``5d03h``."""
+    """Show a duration as in ``42s``, ``3m05s``, ``2h07m``, ``5d03h``."""
     whole = int(within(seconds, _MOST_S))
     if whole < 60:
         return f"{whole}s"

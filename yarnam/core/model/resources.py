@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 NO_LIMIT = 2**31 - 1
-"""What YARN reports of an amount that nothing limits."""
+"""YARN's report of an amount without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ AM_MARGIN = 1.25
 """YARN kills a container that has a page more than it asked for."""
 
 AM_STEP_MIB = 128
-"""What sizes are rounded up to; YARN's own steps are coarser mostly."""
+"""Sizes are rounded up to this; YARN's own steps are coarser mostly."""
 
 
 def am_memory_mib(tasks: int, *, has_inputs: bool) -> int:

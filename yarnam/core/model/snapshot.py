@@ -89,8 +89,8 @@ class QueueView:
         return next((used for name, used in self.used_by if name == user), Resources())
 
     def exceeds_user_limit(self, user: str, need: Resources, last: Resources) -> bool:
-        """Whether the user may not have this much more of it now; ``last``: of the container that
-        may pass the limit."""
+        """Whether this much more of it would exceed the user's limit now; ``last`` is the container
+        that may exceed the limit."""
         if self.user_limit is None:
             return False
         return not self.used_by_user(user).plus(need).minus(last).fits_in(self.user_limit)
@@ -132,7 +132,7 @@ class ClusterSnapshot:
     preempts: bool = False
     """YARN takes containers from queues above their share for those below."""
     queues: tuple[QueueView, ...] = ()
-    """All leaf queues, where the view tells; ``queue`` among them."""
+    """All leaf queues, if the view provides them; ``queue`` among them."""
     is_shared: bool = False
     """Another job took it, so it may be old or forged: enough to wait by, not enough to ask by."""
     scheduler: Scheduler = Scheduler.FAIR
@@ -140,7 +140,7 @@ class ClusterSnapshot:
     """The queue's part of each partition, by label, for a job whose roles have several."""
 
     def queue_in(self, node_label: str | None) -> QueueView:
-        """The queue's part of that partition, where the view tells."""
+        """The queue's part of that partition, if the view provides it."""
         return next((view for label, view in self.partitions if label == node_label), self.queue)
 
     @property
@@ -172,8 +172,9 @@ def in_partitions(snapshot: ClusterSnapshot, node_labels: Collection[str]) -> Cl
 
 @dataclass(frozen=True, slots=True)
 class ClusterSummary:
-    """What changes from one snapshot to the next, as another job has published it. The rest (racks,
-    sizes and labels of nodes, how YARN rounds) each reader knows by a snapshot of its own."""
+    """The changes from one snapshot to the next, as another job has published them. The rest
+    (racks, sizes and labels of nodes, how YARN rounds) each reader has from a snapshot of its
+    own."""
 
     nodes: dict[NodeId, tuple[NodeState, Resources]]
     """The state of each node, and what is in use there."""
@@ -232,7 +233,7 @@ NO_DATA = BytesByNode()
 def bytes_by_node(
     blocks: Iterable[tuple[int, Iterable[tuple[NodeId, RackId]]]], *, is_sample: bool = False
 ) -> BytesByNode:
-    """From blocks as (length in bytes, where its replicas are)."""
+    """Sum up blocks, given as (length in bytes, nodes of its replicas)."""
     nodes: dict[NodeId, int] = {}
     racks: dict[RackId, int] = {}
     total = 0

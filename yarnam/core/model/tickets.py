@@ -1,7 +1,7 @@
 """Tickets: the order among jobs that wait for the same GPUs.
 
 A job takes one when it first wants a gang and removes it when the gang is ready or the job ends.
-ZooKeeper, where it is there, keeps them (a ticket goes with its session); without it every job
+ZooKeeper keeps them if it is available (a ticket goes with its session); without it every job
 decides by its own view of the cluster and by jitter.
 """
 
@@ -31,7 +31,7 @@ class Demand:
 
 
 ADMISSION_RULES = 8
-"""By which rules this version orders the wait queue (``admission.wait_queue``): one more whenever
+"""The version of the rules that order the wait queue (``admission.wait_queue``), raised whenever
 they change. Jobs of two versions wait in one queue, and by two orders each could wait for the
 other."""
 
@@ -88,7 +88,7 @@ class PolicyTicket:
     rates: tuple[tuple[int, float], ...] = ()
     """Steps per second for each number of GPUs that an elastic job may have, measured or fitted."""
     remaining_steps: float | None = None
-    """By its loss curve or its spec, as of ``since_s``."""
+    """The remaining steps by its loss curve or its spec, as of ``since_s``."""
     nodes: int = 0
     """How many nodes its gang runs on; 0 if unknown."""
     is_skewed: bool | None = None
@@ -123,7 +123,7 @@ class PolicyTicket:
         return self.counted_gpu_s + self._running_gpu_s(now_s)
 
     def left_s(self, now_s: float) -> float | None:
-        """How long it still runs; at least 0. ``None`` means unknown."""
+        """How much longer it runs, at least 0; ``None`` if unknown."""
         if self.remaining_s is None:
             return None
         if self.state is not HoldState.RUNNING:
@@ -131,8 +131,9 @@ class PolicyTicket:
         return max(0.0, self.remaining_s - (now_s - self.since_s))
 
     def rate(self, gpus: int) -> float:
-        """Steps in a second on this many GPUs: told, else between and beyond the told ones in
-        proportion; 0 means nothing is known."""
+        """Steps per second on this many GPUs: reported, else interpolated between reported sizes,
+        in proportion below the smallest of them, and constant above the largest; 0 if nothing is
+        known."""
         told = dict(self.rates)
         if gpus in told:
             return told[gpus]

@@ -175,7 +175,7 @@ def probe_in_time(ctx: StepContext, event: TimerFired) -> None:
 
 
 def probe(ctx: StepContext) -> None:
-    """Ask how many more tasks would fit, and whether somebody else should have the GPUs."""
+    """Ask how many more tasks would fit, and whether another job should have the GPUs."""
     size, gang = ctx.policy.size, ctx.gang
     if size is None or gang.phase is not Phase.RUNNING:
         return

@@ -122,7 +122,7 @@ def _on_leaving_nodes(ctx: StepContext) -> set[AskId]:
 
 
 def go_on_without(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> None:
-    """The member leaves the gang, without its container; LaunchGang tells the first task."""
+    """The member leaves the gang, without its container; LaunchGang informs the first task."""
     member, loss = ctx.member, loss_of(event, ctx.at_s)
     if loss.kind is LossKind.PREEMPTED:
         count_preemption(ctx, ctx.at_s - ctx.gang.since_s)
@@ -265,8 +265,8 @@ def _is_excluded(ctx: StepContext, member: Member) -> bool:
 
 
 def _numbered(gang: Gang, joining: Iterable[Member]) -> tuple[Member, ...]:
-    """With the lowest numbers that are free: all below a number are taken then, so that its place
-    in the gang is its rank."""
+    """Give them the lowest free numbers: then all numbers below the size are taken, so that a
+    member's place in the gang is its rank."""
     used = {member.task.index for member in gang.members if member.task is not None}
     free = (number for number in count() if number not in used)
     return tuple(
@@ -287,8 +287,8 @@ def _in_order(members: Iterable[Member]) -> tuple[Member, ...]:
 
 
 def publish(ctx: StepContext, before: Gang) -> None:
-    """After each step of a gang that RUNs: where others belong to it than before, tell the first
-    task, and start those that are new. The first of the actions: nobody is stopped before it."""
+    """After each step of a RUNNING gang: if its members have changed, inform the first task, and
+    start the new members. This comes first among the actions: no member is stopped before it."""
     if not is_live(ctx.policy) or before.phase is not Phase.RUNNING:
         return
     known = {member.ask for member in _crew(before)}

@@ -1,15 +1,15 @@
-"""Which size an elastic gang should have: grow, shrink, or keep, and why. Pure and quick.
+"""Decide the size of an elastic gang: grow, shrink, or keep, and why. Pure and quick.
 
 Each resize costs a stop and a start from the checkpoint, so the rules are slow on purpose:
 
 - the size that a user requested takes precedence, and is taken as soon as it fits;
-- the gang grows while GPUs are idle and nobody waits for them, at most once per ``min_run_s``;
+- the gang grows while GPUs are idle and no job waits for them, at most once per ``min_run_s``;
 - it goes to its least size while a job of its queue with a higher priority waits, again only when
   that has lasted for ``shrink_after_s``; only a size that a user requested stays;
 - it releases what its queue is over the fair share only when that has lasted for
   ``shrink_after_s`` with others waiting, and never goes below its least size;
-- after it has released something it grows again on its own only after ``min_run_s``, and only
-  when nobody waits: no probe releases what another has taken.
+- after it has released something it grows again on its own only after ``min_run_s``, and only when
+  no job waits: no probe releases what another has taken.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SizeFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterProbe:
-    """What one probe of the cluster has found."""
+    """The result of one probe of the cluster."""
 
     spare: int
     """Further tasks that would fit now."""
@@ -125,7 +125,7 @@ def _towards(
 def _make_way(
     facts: SizeFacts, seen: ClusterProbe, policy: SizePolicy, now_s: float
 ) -> SizeDecision:
-    """Everybody below the job that waits goes to his least, before anybody is suspended for it."""
+    """All gangs below the waiting job shrink to their least, before any is suspended for it."""
     if facts.tasks <= policy.least:
         return Keep(SizeReason.AT_LEAST)
     if _has_lasted(facts, policy, now_s):
@@ -179,7 +179,7 @@ class WaitingJob:
     queue: str
     gpus: int = 0
     priority: int | None = None
-    """Among the jobs of its queue; ``None`` means not known."""
+    """The rank among the jobs of its queue; ``None`` if unknown."""
 
 
 def waiting_jobs(tickets: Iterable[Ticket], queue: str) -> tuple[WaitingJob, ...]:
@@ -215,8 +215,8 @@ def outranking(queue: str, priority: int, waiters: Iterable[WaitingJob]) -> int:
 def excess_tasks(
     queue: QueueView, waiters: Iterable[WaitingJob], tasks: int, size: Resources
 ) -> int:
-    """This gang's part, in whole tasks of ``size``, of what its queue uses beyond its fair share
-    of GPUs; 0 while nobody of another queue waits, or where the queue's share is not known.
+    """This gang's part, in whole tasks of ``size``, of what its queue uses beyond its fair share of
+    GPUs; 0 while no job of another queue waits, or if the queue's share is unknown.
 
     The fair share is the Fair Scheduler's instantaneous one: of all queues with a running job, by
     weight. ``tasks`` is what the gang has now; other jobs of the queue see the same excess, so

@@ -79,7 +79,7 @@ def is_repeated_fault_of_job(ctx: StepContext, event: AgentUnable) -> bool:
 
 
 def rest_may_start(ctx: StepContext, event: TimerFired) -> bool:
-    """Elastic: those that are ready are enough."""
+    """Elastic: the tasks that are ready are enough."""
     return rest_is_enough(ctx)
 
 
@@ -200,7 +200,7 @@ def replace_ended(ctx: StepContext, event: ContainerEnded) -> None:
 
 
 def take_hints(ctx: StepContext, event: NodesSuspected) -> None:
-    """With a strike of this job's own a hint excludes the node: what is held there is replaced."""
+    """With a strike of this job's own, a hint excludes the node: the tasks there are replaced."""
     node_blacklist.take_hints(ctx, event)
     leave_excluded(ctx)
 

@@ -31,7 +31,7 @@ from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import Placed, Rung
 
 CHECK_LIMITS_S = {NodeCheck.OFF: 0.0, NodeCheck.QUICK: 10.0, NodeCheck.FULL: 60.0}
-"""For all nodes to answer: what the check itself takes is less (``yarnam.agent.checks``)."""
+"""The time for all nodes to answer: the check itself takes less (``yarnam.agent.checks``)."""
 
 MOST_REFERENCES = 3
 """Nodes that are known to be good, and are measured again beside new ones."""
@@ -130,7 +130,7 @@ def launch_next(ctx: StepContext) -> None:
 
 
 def ready_limit_s(late: Iterable[Member], policy: GangPolicy) -> float:
-    """For how long these are waited for, once all have started."""
+    """How long the gang waits for these roles, once all of their processes have started."""
     return max(policy.rules_of(member.target.role).ready.timeout_s for member in late)
 
 

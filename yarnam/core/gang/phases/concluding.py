@@ -1,7 +1,8 @@
-"""Every end of a stopped gang is known (``AllEnded``): what was the first cause, and what now?
+"""Every end of a stopped gang is known (``AllEnded``): find the first cause, and decide what
+follows.
 
-What a process left says whether its failure can pass (``yarnam.core.failures``). Budgets count
-restarts without progress: they start anew when the gang got further than ever before.
+A process's evidence shows whether its failure is transient (``yarnam.core.failures``). Budgets
+count restarts without progress: they reset when the gang got further than ever before.
 """
 
 from __future__ import annotations
@@ -363,7 +364,7 @@ def _step(gang: Gang) -> int | None:
 
 def progress(gang: Gang) -> tuple[bool, int]:
     """Whether this attempt got further than all before, and how many failures in a row have not,
-    with this one; 0 means no attempt has reported a step."""
+    including this one; 0 if no attempt has reported a step."""
     step, furthest = _step(gang), gang.furthest_step
     if step is not None and (furthest is None or step > furthest):
         return True, 1

@@ -1,4 +1,5 @@
-"""What brought a launched gang down: the first loss, or the first failed process; and in words."""
+"""Find what brought a launched gang down, as a value and in words: the first loss, or the first
+failed process."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def first_failure(gang: Gang) -> Culprit | None:
 
 
 def first_loss(gang: Gang) -> tuple[Member, Loss] | None:
-    """The loss that came first; a preemption before all others, because YARN said so itself."""
+    """The loss that came first; a preemption before all others, because YARN itself announced
+    it."""
     losses = [
         (member, member.loss)
         for member in gang.members
@@ -102,7 +104,7 @@ def causing_loss(gang: Gang) -> tuple[Member, Loss] | None:
 
 
 def cause_of(gang: Gang) -> FirstCause | None:
-    """The first cause for the record, if it was a process or what YARN says of a container."""
+    """The first cause for the record, if it was a process or YARN's report of a container."""
     if gang.stopping is not None and gang.stopping.hang is not None:
         return _hang_cause(gang, gang.stopping.hang)
     loss, others = causing_loss(gang), failures(gang)

@@ -71,7 +71,7 @@ def go_on(ctx: StepContext, event: AllEnded) -> None:
     close_attempt(ctx, text)
     ctx.release_all("the pre-run has ended")
     ctx.disarm(TimerKind.WAIT, *OF_AN_ATTEMPT)
-    # From here on it is a gang that nothing has happened to; what is known of nodes stays known.
+    # From here on the gang is fresh; only the knowledge of nodes stays.
     ctx.gang = replace(
         ctx.gang,
         pre_run=status,

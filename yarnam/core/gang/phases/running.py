@@ -50,19 +50,19 @@ Trouble = Union[ContainerEnded, AgentUnable, AgentSilent]
 COMPLETE = "every role that has to end is complete"
 
 LEAVE_MARGIN_S = 5.0
-"""Between the end of the stop and that of the node: the release reaches the NodeManager by a
-heartbeat of the AM (0.25 s) and one of its own (1 s)."""
+"""The margin between the end of the stop and that of the node: the release reaches the NodeManager
+by a heartbeat of the AM (0.25 s) and one of its own (1 s)."""
 
 # ---- guards --------------------------------------------------------------------------------------
 
 
 def has_exited(ctx: StepContext, event: Trouble) -> bool:
-    """Its processes have said how they ended."""
+    """Its processes have reported how they ended."""
     return ctx.member.state is MemberState.EXITED
 
 
 def is_failure(ctx: StepContext, event: TaskExited) -> bool:
-    """A process failed, or was stopped by nobody here, and the gang cannot do without its task."""
+    """A process failed, or was stopped from outside, and the gang cannot do without its task."""
     if ctx.member.has_ended:
         return False
     ended = after_exit(ctx, event)

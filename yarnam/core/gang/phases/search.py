@@ -154,5 +154,5 @@ def give_up(ctx: StepContext, why: str) -> None:
 
 
 def _sizes(targets: list[Target] | tuple[Target, ...]) -> Counter[tuple[object, ...]]:
-    """What must be the same of a task wherever it goes."""
+    """The properties of a task that are the same wherever it goes."""
     return Counter((t.role, t.resources, t.processes_per_task) for t in targets)

@@ -68,7 +68,7 @@ def replace_ended(ctx: StepContext, event: ContainerEnded) -> None:
 
 
 def take_hints(ctx: StepContext, event: NodesSuspected) -> None:
-    """With a strike of this job's own a hint excludes the node: what is held there is replaced."""
+    """With a strike of this job's own, a hint excludes the node: the tasks there are replaced."""
     node_blacklist.take_hints(ctx, event)
     if node_blacklist.members_on_excluded(ctx.gang, ctx.policy, ctx.at_s):
         step_back(ctx)

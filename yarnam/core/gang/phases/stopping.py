@@ -59,10 +59,10 @@ LOSS_OF_END = {
 AGAINST_THE_NODE = frozenset({LossKind.NODE, LossKind.SILENT, LossKind.UNABLE})
 
 PASSING = frozenset({StopKind.LEFT, StopKind.RESIZED, StopKind.SLOWED})
-"""What stops a gang with which nothing is wrong, to start it again."""
+"""The events that stop a healthy gang to start it again."""
 
 AGREEABLE = PASSING | {StopKind.CANCELLED, StopKind.SUSPENDED, StopKind.FLAT}
-"""What stops a gang with which nothing is wrong: its processes can come to one more step."""
+"""The events that stop a healthy gang, whose processes can therefore finish one more step."""
 
 
 def may_run(member: Member) -> bool:
@@ -87,11 +87,11 @@ def stop_gang(
     limit_s: float = 0.0,
     is_policy: bool = False,
 ) -> None:
-    """Stop every process that may run, and wait for the agents to say how they ended. ``grace_s``:
-    in place of the job's usual one; ``to``: see ``Stopping``; ``ending``: whose agent ends its
-    processes already; ``hang``, ``slow_nodes``: what it is stopped for; ``hint``: what to do
-    about that; ``limit_s``: for how long it is to be suspended at most; ``is_policy``: by the
-    policy of its queue."""
+    """Stop every process that may run, and wait for the agents to report how they ended.
+    ``grace_s`` replaces the job's usual grace; for ``to`` see ``Stopping``; ``ending`` is a member
+    whose agent ends its processes already; ``hang`` and ``slow_nodes`` are the reasons, with a
+    ``hint`` for the user; ``limit_s`` is the longest suspension; ``is_policy``: the policy of its
+    queue suspends it."""
     was_running = ctx.gang.phase is Phase.RUNNING
     ran_s = ctx.at_s - ctx.gang.since_s if was_running else 0.0
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
@@ -107,7 +107,8 @@ def stop_gang(
     awaited = [m for m in ctx.gang.members if may_run(m)]
     # Those that are left wait for the others in vain.
     idle_grace_s = ctx.policy.failure_grace_s if kind is StopKind.FAILED else None
-    # Only the whole gang comes to a step together: a collective operation misses whoever is lost.
+    # Only the whole gang can finish a step together: a collective operation would wait for a lost
+    # member.
     is_whole = all(m.state is MemberState.STARTED and not m.is_gone for m in ctx.gang.members)
     agreeing = len(awaited) if is_whole and was_running and kind in AGREEABLE else 0
     for member in awaited:
@@ -194,14 +195,14 @@ def note_exit(ctx: StepContext, event: TaskExited) -> None:
 
 
 def note_loss(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> None:
-    """The member is LOST; an end that nobody explains shortens STOP to a grace."""
+    """The member is LOST; an unexplained end shortens STOP to a grace."""
     is_tolerated = is_optional(ctx.member, ctx.policy)
     mark_lost(ctx, ctx.member, loss_of(event, ctx.at_s), is_tolerated=is_tolerated)
     settle(ctx)
 
 
 def time_out(ctx: StepContext, event: TimerFired) -> None:
-    """Tasks that have not said how they ended are given up."""
+    """Tasks that have not reported how they ended are given up."""
     ctx.is_concluded = True
 
 
@@ -234,7 +235,7 @@ def conclude_late(ctx: StepContext, event: AmRestarted) -> None:
 
 
 def loss_of(event: ContainerEnded | AgentUnable | AgentSilent, now_s: float) -> Loss:
-    """What became of a launched member."""
+    """The end of a launched member, in words."""
     if isinstance(event, ContainerEnded):
         text = event.diagnostics or f"YARN says {event.end.value}"
         return Loss(LOSS_OF_END[event.end], event.at_s, now_s, text, event.finding)

@@ -39,7 +39,7 @@ from yarnam.errors import ExitCode
 def goes_on(
     ctx: StepContext, event: StoringTroubled | StoringFailed | TimerFired | CancelRequested
 ) -> bool:
-    """Nobody has stopped it."""
+    """It has not been stopped."""
     return _storing(ctx).ending is None
 
 

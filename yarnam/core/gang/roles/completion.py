@@ -22,7 +22,7 @@ Members = Iterable[Member]
 
 
 def is_complete(members: Members, policy: GangPolicy) -> bool:
-    """Whether every role that has to end has come to what its rules ask for."""
+    """Whether every role that has to end meets its completion rule."""
     if not policy.rules:
         return all(member.is_ok for member in members)
     members = tuple(members)

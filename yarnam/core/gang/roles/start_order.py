@@ -1,8 +1,8 @@
-"""Which members may start now, where roles start after others (``after``).
+"""Find the members that may start now, if roles start after others (``after``).
 
 Order applies to processes. The containers of the whole gang stand at the barrier before any process
 starts; then those of a role start when the roles that it names have come far enough. A task that
-has ended holds nobody back: if that were wrong, it would have stopped the gang.
+has ended does not hold others back: if its end were wrong, it would have stopped the gang.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def with_waiting(gang: Gang, policy: GangPolicy) -> Gang:
 
 
 def waits_for(role: str, members: Iterable[Member], policy: GangPolicy) -> tuple[After, ...]:
-    """What still has to come before the role's processes start."""
+    """The conditions that are still missing before the role's processes start."""
     own = tuple(members)
     return tuple(one for one in policy.rules_of(role).after if not _is_fulfilled(one, own))
 

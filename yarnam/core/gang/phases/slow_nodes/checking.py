@@ -58,7 +58,7 @@ def judge(ctx: StepContext, event: NodeChecked) -> None:
 
 
 def judge_without(ctx: StepContext, event: TimerFired) -> None:
-    """As with the last answer; nodes without one are broken, unless most of them are."""
+    """Handle it as the last answer; nodes without one are broken, unless most of them are."""
     _judge(ctx)
 
 

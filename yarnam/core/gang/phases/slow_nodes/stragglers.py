@@ -51,7 +51,7 @@ def note(ctx: StepContext, event: StragglersFound) -> None:
 
 
 def stop_to_move(ctx: StepContext, event: StragglersFound) -> None:
-    """As noted; a strike against their nodes; StopTask for every member; start STOP."""
+    """Note them, with a strike against their nodes; StopTask for every member; start STOP."""
     note(ctx, event)
     nodes = _slow_nodes(ctx.gang, event)
     worst = {node: one for one in reversed(event.stragglers) if (node := NodeId(one.node)) in nodes}
