@@ -1,10 +1,9 @@
-"""``decide``: what a job that waits for GPUs does now: ask YARN for its gang, and by which plan, or
-wait.
+"""``decide`` whether a job that waits for GPUs now asks YARN for its gang, and by which plan, or
+waits.
 
-Nobody orders the ApplicationMasters of a cluster: the Fair Scheduler deals containers out to all
-of them in turn, and two gangs that each get a part can block each other with those parts. With
-tickets they agree on an order. Each computes it alone, from the same tickets and the same
-snapshot:
+No scheduler orders the ApplicationMasters of a cluster: the Fair Scheduler deals containers out to
+all of them in turn, and two gangs that each get a part can block each other with those parts. With
+tickets they agree on an order. Each computes it alone, from the same tickets and the same snapshot:
 
 1. **Queue up** (``wait_queue``). Queues below their share first, then the smallest gang first. A
    job that has been passed for long enough becomes the *head* and goes before all others.
@@ -15,7 +14,7 @@ snapshot:
    they are free; no GPU is held meanwhile.
 3. **Ask, or wait.** A job may ask if its gang fits beside all that on nodes that are not reserved;
    or on reserved ones if it ends before they are expected to be free (backfill: Lifka, "The ANL/IBM
-   SP scheduling system", 1995). Nobody knows that of a gang with no declared duration: it may pass
+   SP scheduling system", 1995). A gang without a declared duration is unpredictable: it may pass
    a head that is not expected soon, until the head has waited so long that nothing is left to
    chance.
 
@@ -113,15 +112,15 @@ def decide(
 
     Args:
         me: the job's ticket, as it waits: in the smallest containers that it may be cut into.
-        seen: what all see alike; its snapshot is the one that ``plan`` plans on.
+        seen: the data that all jobs share; its snapshot is the one that ``plan`` plans on.
         plan: called last, since it costs the most; again with nodes to avoid where others go first.
-        may_fit: False: it is known without a plan that the gang does not fit now.
+        may_fit: False if it is known without a plan that the gang does not fit now.
         excluded: nodes that the job has learnt to avoid. They count for its own decision only: its
-            ticket tells the others what its user said.
-        may_claim: False: it waits for free GPUs even if it is entitled to others
+            ticket has only its user's exclusions.
+        may_claim: with False it waits for free GPUs even if it is entitled to others
             (``entitlement.ClaimHistory``).
-        explain: False: the reason why the first in the queue waits does not say for how long, which
-            takes most of its decision's time.
+        explain: with False the reason why the first in the queue waits does not include for how
+            long, which takes most of its decision's time.
         may_keep_clear: asked before ``plan`` where only such rungs will do: False saves that plan.
     """
     mine = replace(me, excluded=tuple(sorted({*me.excluded, *excluded}))) if excluded else me
@@ -239,8 +238,8 @@ def admit(
 def _admit_first(
     me: Ticket, seen: QueueSnapshot, *, fits_now: bool, explain: bool
 ) -> AdmissionDecision:
-    """Nobody is ahead of it. But grants that are dealt out to two gangs in turn would complete
-    neither, and what others have requested they may hold already."""
+    """No job is ahead of it. But grants that are dealt out to two gangs in turn would complete
+    neither, and other jobs may already hold what they have requested."""
     if fits_now:
         ledger = open_ledger(me, seen)
         beside = ledger.contested_nodes(me)

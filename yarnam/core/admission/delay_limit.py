@@ -1,11 +1,11 @@
-"""How long tickets may keep a job from GPUs that lie idle.
+"""The limit of how long tickets may keep a job from idle GPUs.
 
-The order of the wait queue is worth something only while GPUs are used in it. A job whose whole
-gang fits at every poll, and that waits all the same, waits for others to take those GPUs. If they
-never do, their tickets are wrong: forged, of a job that hangs, or of a user who means ill. After a
-limit the job continues as without tickets: by jitter, and all or none as ever. So whatever is
-written in ZooKeeper delays no job by more than these limits, beyond the time in which the GPUs are
-in use."""
+The order of the wait queue is useful only while GPUs are used in it. A job that waits although its
+whole gang fits at every poll waits for others to take those GPUs. If they never do, their tickets
+are wrong: forged, or of a job that hangs, or of a malicious user. After a limit the job continues
+as without tickets: by jitter, and all or none. So whatever is written in ZooKeeper delays no job by
+more than these limits, beyond the time in which the GPUs are in use.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ for up to 17 hours."""
 
 SPREAD_S = 90.0
 """Jobs that were kept by the same ticket continue one after the other: those that start first take
-the GPUs that the others would ask for. Up to so much later, by ticket number."""
+the GPUs that the others would ask for. A job continues up to this much later, by ticket number."""
 
 GOLDEN = 0.6180339887498949
 """Multiples of it, modulo one, are spread evenly however many there are."""
@@ -42,17 +42,17 @@ MOST_HEADS = 100
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """For how long a job has been kept from asking for GPUs that are free."""
+    """How long a job has been kept from asking for free GPUs."""
 
     at_s: float = 0.0
     """When it polled last."""
     fits_since_s: float | None = None
-    """Its gang has fitted at every poll since; ``None`` means it does not fit."""
+    """Its gang has fitted at every poll since then; ``None`` if it does not fit."""
     idle_since_s: float | None = None
     """And, since then, not only on nodes that are reserved for the head."""
     idle_behind: tuple[tuple[str, float], ...] = ()
     """The first of the queue, and how long in all it has left such GPUs idle: one that never asks
-    must not begin anew whenever others have used them for a while."""
+    must not start from zero whenever others have used them for a while."""
 
     def after(self, last: MustWait, now_s: float, *, fits: bool) -> Delay:
         """After one more poll that ended in ``last``."""

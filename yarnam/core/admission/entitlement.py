@@ -20,17 +20,19 @@ from yarnam.core.model.tickets import Ticket
 
 FAIR_SHARE_THRESHOLD = 0.5
 """The Fair Scheduler preempts up to this part of the instantaneous fair share: its default for
-``fairSharePreemptionThreshold``. The REST API does not show the queue's own. Where that is higher
-the job claims too little; where it is lower, or preemption by fair share has no timeout, it asks
-in vain within ``gang.hold_timeout`` and backs off."""
+``fairSharePreemptionThreshold``. The REST API does not show the queue's own. If that is higher the
+job claims too little; if it is lower, or preemption by fair share has no timeout, it asks in vain
+within ``gang.hold_timeout`` and backs off."""
 
 OWN_RISK = 2
-"""A job does not claim where YARN could find more than half as many victims that would gain it
-nothing as others: those in its own queue, and those on nodes that it may not use. Ours."""
+"""A job does not claim if more than half as many of YARN's possible victims are useless to it as
+useful: those in its own queue, and those on nodes that it may not use. The figure is our own
+choice."""
 
 FIRST_PAUSE_S = 300.0
-"""After a claim that failed: well above the preemption timeouts of the Fair Scheduler's examples
-(a minute or two), so that a claim is not repeated before YARN could have acted. Ours."""
+"""The pause after a claim that failed: well above the preemption timeouts of the Fair Scheduler's
+examples (a minute or two), so that a claim is not repeated before YARN could have acted. The figure
+is our own choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,9 @@ def _pause_s(failed: int) -> float:
 
 
 def entitlement(me: Ticket, seen: QueueSnapshot) -> str:
-    """Why YARN would take GPUs from others for this gang; empty means it would not. Only the first
-    gang of a queue is entitled, and only while no other of that queue acquires: two would claim the
-    same share."""
+    """Explain why YARN would take GPUs from others for this gang; empty if it would not. Only the
+    first gang of a queue is entitled, and only while no other of that queue acquires: two would
+    claim the same share."""
     snapshot = seen.snapshot
     queues = queues_of(snapshot)
     mine = queues.get(me.queue)
@@ -83,7 +85,7 @@ def entitlement(me: Ticket, seen: QueueSnapshot) -> str:
     elsewhere = sum(node.used.gpus for node in nodes) - held
     gain = min(excess, held)
     in_vain = _own_losses(me, mine, seen) + min(excess, elsewhere)
-    # Without a gain there is nothing to take, though what is free may be in pieces.
+    # Without a gain YARN takes nothing, even if the free GPUs are too scattered.
     if not gain or free + gain < me.gpus or OWN_RISK * in_vain > gain:
         return ""
     return (
@@ -100,10 +102,10 @@ def entitled_gpus(queue: QueueView) -> int:
 
 
 def lead_of(plan: PlacementPlan, me: Ticket, seen: QueueSnapshot) -> int:
-    """How many containers a claim asks for first; 0 means all. For each that is asked for YARN
-    chooses victims on its own, of a gang each at worst, though a gang gives back all that it has
-    when it loses a part. So as few are asked for as make enough gangs leave, the smallest ones too.
-    That is known only where gangs with tickets hold all that YARN may take."""
+    """How many containers a claim requests first; 0 for all. For each request YARN chooses victims
+    on its own, at worst one of each gang, though a gang gives back all of its containers when it
+    loses a part. So the claim requests only as many as make enough gangs leave, even the smallest
+    ones. That is known only if gangs with tickets hold all that YARN may take."""
     queues = queues_of(seen.snapshot)
     rich = {name for name, one in queues.items() if name != me.queue and _excess_gpus(one)}
     gangs = [gang for gang in seen.running if gang.queue in rich and gang.gpus]
@@ -119,9 +121,9 @@ def lead_of(plan: PlacementPlan, me: Ticket, seen: QueueSnapshot) -> int:
 
 
 def for_yarn_to_place(plan: PlacementPlan) -> PlacementPlan:
-    """With the widest rungs alone. Which containers go is YARN's choice, and it takes them from any
-    node of the cluster, also for a request that may land in one rack only: the Fair Scheduler
-    looks for victims by the request's entry for all nodes, which such a request has too."""
+    """Use the widest rungs alone. YARN chooses the containers, and it takes them from any node of
+    the cluster, also for a request that may land in one rack only: the Fair Scheduler looks for
+    victims by the request's entry for all nodes, which such a request has too."""
     widest = max(rung.level for rung in plan.rungs)
     return replace(plan, rungs=tuple(rung for rung in plan.rungs if rung.level is widest))
 

@@ -51,13 +51,14 @@ start by the time by which 70 % of the plays do (tests/benchmarks/forecast_sweep
 
 PRIOR_RATIOS = (0.4, 0.6, 0.8, 1.0)
 MOST_WHERE_DECLARED, MOST_WHERE_UNDECLARED = 1.1, 2.0
-"""Waits as multiples of their forecasts: what is known before anybody has waited here. The largest
-is the one where all running gangs have declared their ends or the one where none has, and between
-them by the square of the undeclared share: fitted to replayed traces (forecast_sweep)."""
+"""Waits as multiples of their forecasts: the prior before any job has waited here. The largest is
+the one where all running gangs have declared their ends or the one where none has, and between them
+by the square of the undeclared share: fitted to replayed traces (forecast_sweep)."""
 STILL_WAITS = 1.5
-"""A job that has waited longer than was forecast is taken to wait so much longer in all. Ours."""
+"""A job that has waited longer than forecast is expected to wait this much longer in all. The
+figure is our own choice."""
 LEAST_WAIT_S = 60.0
-"""Waits and forecasts below this count as this: nobody minds whether it was 3 s or 30 s."""
+"""Waits and forecasts below this count as this: 3 s or 30 s make no difference to users."""
 LEAST_WIDENING, MOST_WIDENING = 0.6, 8.0
 
 MOST_STEPS = 2000
@@ -83,7 +84,7 @@ class Forecast:
     latest_s: float
     """Nine of ten do. Infinite: in more than one of twenty plays the job does not start."""
     passed_until_s: float = 0.0
-    """How long, from now, smaller jobs that come later may go first; 0 means no longer."""
+    """How much longer smaller jobs that come later may go first; 0 if no longer."""
     unwidened_s: float = 0.0
     """``latest_s`` before the errors of earlier forecasts widened it."""
 
@@ -131,12 +132,14 @@ def play_starts(me: Ticket, seen: QueueSnapshot, plays: int) -> list[float]:
 
 
 def widening(me: Ticket, seen: QueueSnapshot) -> float:
-    """By what the latest start is multiplied: the ratio that nine of ten waits stayed below, of
-    the gangs that run and the jobs that have waited for longer than was forecast.
+    """The factor of the latest start: the ratio that nine of ten waits stayed below, of the gangs
+    that run and the jobs that have waited for longer than was forecast.
 
     Gangs that all run longer than their ages and declared durations suggest, and jobs that keep
-    coming, make all forecasts wrong alike: so the last ones tell of the next (conformal prediction:
-    Vovk, Gammerman and Shafer, "Algorithmic learning in a random world", 2005)."""
+    coming, make all forecasts wrong alike: so the last forecasts show how wrong the next will be
+    (conformal prediction: Vovk, Gammerman and Shafer, "Algorithmic learning in a random world",
+    2005).
+    """
     ratios = [*PRIOR_RATIOS, _largest_prior(seen)]
     ratios += [gang.wait_ratio for gang in seen.running if gang.wait_ratio is not None]
     for ticket in seen.tickets:
@@ -167,7 +170,7 @@ def wait_ratio(waited_s: float, forecast_s: float) -> float:
 
 
 def as_status(found: ForecastResult, now_s: float) -> StartForecast:
-    """As points in time, for the status."""
+    """The forecast as points in time, for the status."""
     if isinstance(found, UnknownStart):
         return StartForecast(now_s, unknown_why=found.reason)
     return StartForecast(
@@ -314,7 +317,7 @@ def _why_never(me: Ticket, seen: QueueSnapshot) -> str:
 
 
 def _part(used: Resources, gpus: int) -> Resources:
-    """What goes with this many GPUs of what is used on a node."""
+    """The part of a node's used resources that goes with this many GPUs."""
     if not used.gpus:
         return Resources(0, 0, gpus)
     share = min(1.0, gpus / used.gpus)

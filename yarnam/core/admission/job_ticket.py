@@ -15,7 +15,7 @@ from yarnam.core.model.tickets import Demand, Ticket
 def job_ticket(
     job: JobSpec, targets: Sequence[Target], application: str, number: int, taken_at_s: float
 ) -> Ticket:
-    """As the job waits: for the whole gang, with nothing on its way."""
+    """The ticket of a job that waits for its whole gang, with nothing on its way."""
     return Ticket(
         number=number,
         job=application,

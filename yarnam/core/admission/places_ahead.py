@@ -52,8 +52,8 @@ class PlacesAhead:
         head: Ticket | None,
         reserve: Callable[[Ticket, ReservationLedger], HeadReservation],
     ) -> None:
-        """``requested``: what all requests leave. It is not changed. ``reserve``: finds nodes for a
-        head that does not fit on what is left."""
+        """``requested`` is the room that all requests leave; it is not changed. ``reserve`` finds
+        nodes for a head that does not fit on that room."""
         self.requested = requested
         self.kept: HeadReservation | None = None
         self._ledger = requested.copy()

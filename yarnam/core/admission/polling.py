@@ -44,15 +44,15 @@ def poll_after_change_s(wait: MustWait, u: float, took_s: float = 0.0) -> float:
 
 
 def confirm_delay_s(u: float) -> float:
-    """Without tickets: how long to wait after a poll that says "fits", before polling once more and
-    asking only if it still does. Jobs that saw the same GPUs come free would all ask for them;
-    of those that pause for different times the later see the earlier one's grants."""
+    """Without tickets: how long to wait after a poll that finds room, before polling once more and
+    asking only if the gang still fits. Jobs that saw the same GPUs come free would all ask for
+    them; if they pause for different times, the later ones see the grants of the earlier."""
     return CONFIRM_WITHIN_S * u
 
 
 def must_confirm(outcome: PlacementPlan | NoFit, *, has_spare: bool, has_waited: bool) -> bool:
-    """Without tickets: whether a second poll has to confirm a plan. Where room is scarce, others
-    may have seen the same GPUs. ``has_spare``: a second gang like this one would find room as well;
+    """Without tickets: whether a second poll has to confirm a plan. If room is scarce, others may
+    have seen the same GPUs. ``has_spare``: a second gang like this one would find room as well;
     ``has_waited``: the gang did not fit before."""
     return isinstance(outcome, PlacementPlan) and (has_waited or not has_spare)
 
@@ -86,8 +86,8 @@ class PollHistory:
 
 
 def accepted_age_s(history: PollHistory, wait: MustWait, now_s: float) -> float:
-    """How old a shared snapshot may be for the next poll of a job that waits; 0 means the job asks
-    the ResourceManager itself. The first in the queue always does, so those behind it find its
+    """How old a shared snapshot may be for the next poll of a waiting job; with 0 the job asks the
+    ResourceManager itself. The first in the queue always does, so those behind it find its
     snapshot. Each of them accepts a snapshot as old as its own polls are apart: when the first does
     not publish, the second does, and so on."""
     position = history.position(wait)

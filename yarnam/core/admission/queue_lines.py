@@ -1,6 +1,6 @@
-"""The tickets of each YARN queue in the order in which they are served, kept from one look to the
-next: between two looks a few tickets come and go, and queues get their share or lose it. Neither is
-a reason to sort all tickets anew."""
+"""The tickets of each YARN queue in serving order, kept from one poll to the next: between two
+polls a few tickets come and go, and queues get their share or lose it. Neither is a reason to sort
+all tickets again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Entry = tuple[int, Arrival, Ticket]
 """GPUs, arrival, and the ticket. Two jobs never arrive alike, so tickets are not compared."""
 
 Fits = Callable[[Ticket], bool]
-"""Whether the cluster could hold it if it were empty."""
+"""Whether the empty cluster could hold it."""
 
 
 def arrival(ticket: Ticket) -> Arrival:
@@ -36,10 +36,10 @@ class QueueLine:
     waiting_gpus: int = 0
     first_taken_at_s: float = inf
     firsts: tuple[tuple[int, Ticket], ...] = ()
-    """By size, the first that waits and could ever fit."""
+    """The first waiting ticket of each size that could ever fit."""
 
     def after(self, gone: Iterable[Ticket], come: Iterable[Ticket], fits: Fits) -> QueueLine:
-        """Without some, and with others."""
+        """Return the line without some tickets, and with others."""
         entries, touched = list(self.entries), set[int]()
         waiting_gpus, first_taken_at_s = self.waiting_gpus, self.first_taken_at_s
         has_lost_first = False
@@ -81,7 +81,7 @@ def line_of(tickets: Iterable[Ticket], fits: Fits) -> QueueLine:
 
 
 def merged(lines: Mapping[str, QueueLine]) -> tuple[Entry, ...]:
-    """Of several queues as of one."""
+    """Merge the lines of several queues as if they were one."""
     found = [line.entries for line in lines.values() if line.entries]
     if len(found) < 2:
         return found[0] if found else ()

@@ -15,11 +15,11 @@ from yarnam.core.model.snapshot import ClusterSnapshot, Node
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
 
 LEAST_LEFT_S = 900.0
-"""A gang with no declared end is expected to run at least so much longer."""
+"""A gang without a declared end is expected to run at least this much longer."""
 
 RACK_SLACK, RACK_SLACK_S = 1.5, 300.0
 """Nodes of one rack are reserved if at most half as much work again is left on them as on the best
-ones, and 300 s for each GPU. Ours."""
+ones, and 300 s for each GPU. The figures are our own choice."""
 
 UNKNOWN_LEFT_S = 3600.0
 """How long GPUs of unknown jobs are expected to stay in use. Only for the choice of nodes: a gang
@@ -91,9 +91,10 @@ class ReservationLedger:
         self._releases: list[_Releases] = []
         # The last ones, shared with all copies: they follow from the gangs and the time alone.
         self._layouts: dict[tuple[Resources, frozenset[NodeId]], _Layout] = {}
-        # What of it time does not change: many ask at different times. Shared in the same way.
+        # The parts of it that time does not change, since jobs ask at different times. Shared in
+        # the same way.
         self._counts: dict[tuple[Resources, frozenset[NodeId]], int] = {}
-        # For how many containers of a size there is room. Shared in the same way.
+        # The number of containers of a size that fit. Shared in the same way.
 
     def reserve(
         self, ticket: Ticket, *, closed: frozenset[NodeId] = frozenset()
@@ -157,7 +158,7 @@ class ReservationLedger:
         return twin
 
     def _twin(self) -> ReservationLedger:
-        """As ``copy.copy`` makes it, many times a look."""
+        """Copy it as ``copy.copy`` does, but without its overhead: a poll makes many copies."""
         twin = object.__new__(ReservationLedger)
         for name in ReservationLedger.__slots__:
             setattr(twin, name, getattr(self, name))
@@ -215,9 +216,9 @@ class ReservationLedger:
         now_s: float,
         gangs_on: GangsOnNodes | None = None,
     ) -> Reservation:
-        """The nodes with the least work left on what this gang needs of them; those of one rack
-        where that is not much more. YARN is asked for racks, not for all nodes but some: so the
-        other racks stay open to others.
+        """The nodes with the least work left on what this gang needs of them; those of one rack if
+        that is not much more. YARN is asked for racks, not for all nodes but some: so the other
+        racks stay open to others.
 
         Work is GPUs times the time until they are expected to come free. The time alone would be
         the measure if it were known; since declared times overstate, it would change the choice
@@ -225,7 +226,8 @@ class ReservationLedger:
 
         Kept for copies of this ledger that ask for the same ticket at the same time.
 
-        ``gangs_on``: ``gangs_on_nodes`` of those that run, where that is known."""
+        ``gangs_on``: ``gangs_on_nodes`` of those that run, where that is known.
+        """
         for known, of, at_s, reservation in self._soonest:
             if known is ticket and of is running and at_s == now_s:
                 return reservation
@@ -380,7 +382,7 @@ class _Releases:
         return now_s + max(LEAST_LEFT_S, has_run_s), False
 
     def on(self, name: NodeId) -> Sequence[GpuRelease]:
-        """What comes free on this node, soonest first."""
+        """The resources that come free on this node, soonest first."""
         known = self._on.get(name)
         if known is not None:
             return known
@@ -398,7 +400,8 @@ _NOWHERE = Reservation(frozenset(), inf, is_declared=False, work_gpu_s=inf)
 
 
 class _Layout:
-    """What time does not change of the first slots for containers of one size, node by node."""
+    """The parts of the first slots for containers of one size that time does not change, node by
+    node."""
 
     __slots__ = ("alone", "fitting", "free", "gangs_on", "shared")
 
@@ -411,7 +414,7 @@ class _Layout:
     ) -> None:
         self.gangs_on = gangs_on
         self.fitting: dict[NodeId, int] = {}
-        """How many each node could hold if it were empty, of nodes that could hold any."""
+        """How many each node could hold if empty, for nodes that could hold any."""
         self.free: list[NodeId] = []
         """Nodes with room now."""
         self.alone: list[tuple[NodeId, int, RunningGang, int]] = []
@@ -466,7 +469,7 @@ class _DemandSlots:
         self, rack: str | None, taken: Container[NodeId], most_gpu_s: float
     ) -> list[_Slot] | None:
         """The first ``count`` slots in order, or as many as there are: of the nodes of this rack,
-        or of all, without those that are taken. ``None`` means that is more work than
+        or of all, without those that are taken. ``None`` if that is more work than
         ``most_gpu_s``."""
         firsts = self._firsts if rack is None else self._of_rack(rack)
         found: list[_Slot] = []
@@ -499,7 +502,7 @@ class _DemandSlots:
         return self._racks.get(rack, [])
 
     def _at(self, name: NodeId, index: int) -> _Slot | None:
-        """The slot with this index; ``None`` means the node could never have this many."""
+        """The slot with this index; ``None`` if the node could never have this many."""
         if index >= min(self.count, self._fitting[name]):
             return None
         left, want = self._left[name], self._want
@@ -513,7 +516,7 @@ def _cheapest(
     choices: Iterable[_DemandSlots], rack: str | None, now_s: float, most_gpu_s: float
 ) -> Reservation | None:
     """For each demand the slots with the least work, on the nodes of this rack or on all. ``None``
-    means that is more than ``most_gpu_s``."""
+    if that is more than ``most_gpu_s``."""
     reserved: set[NodeId] = set()
     ready_at_s, is_declared, work_gpu_s = now_s, True, 0.0
     for slots in choices:
@@ -573,7 +576,7 @@ def _busy_slot(name: NodeId, missing: int, ends: Sequence[GpuRelease], now_s: fl
 
 
 def _either(one: frozenset[NodeId], other: frozenset[NodeId]) -> frozenset[NodeId]:
-    """Their union, and no copy where one is empty: it is a key, so its hash is kept."""
+    """Their union, without a copy if one is empty: it is a key, so its hash is kept."""
     return one | other if one and other else one or other
 
 

@@ -1,9 +1,9 @@
-"""Which tickets count: those that the ResourceManager confirms, and that could be true.
+"""Decide which tickets count: those that the ResourceManager confirms, and that could be true.
 
-Anybody who reaches the ZooKeeper can write there. So a ticket is taken for no more than a claim of
-the application that it names. That application has to be alive and of the user that the ticket
-names, and to have begun before the ticket was taken. Its queue is the one that the ResourceManager
-has it in. It counts once, and while it waits it holds nothing but its ApplicationMaster.
+Any client that reaches the ZooKeeper can write there. So a ticket is only a claim of the
+application that it names. That application has to be alive and of the user that the ticket names,
+and to have begun before the ticket was taken. Its queue is the one that the ResourceManager has it
+in. It counts once, and while it waits it holds nothing but its ApplicationMaster.
 
 What is refused is refused with a reason, for the log. What a live application's own tickets may
 still cost others is bounded in ``delay_limit``.
@@ -22,11 +22,11 @@ from yarnam.core.model.tickets import LiveApplication, PolicyTicket, RunningGang
 
 CLOCK_SKEW_S = 60.0
 """How far the clock of an ApplicationMaster's node may be behind the ResourceManager's. Hadoop
-wants clocks to agree within minutes (Kerberos: five). Ours."""
+expects clocks to agree within minutes (Kerberos: five). The figure is our own choice."""
 
 SETTLED_S = 60.0
-"""A younger application may hold containers though it waits: those that Skein asked for before
-there was a plan, which go back after 4 s (``early_containers``). Ours."""
+"""A younger application may hold containers although it waits: those that Skein requested before
+there was a plan, which go back after 4 s (``early_containers``). The figure is our own choice."""
 
 MOST_TEXT = 300
 """Characters of a name or a reason. Names in a spec have at most 63."""
@@ -49,9 +49,9 @@ Applications = Mapping[str, LiveApplication]
 def believed_ticket(
     ticket: Ticket, applications: Applications | None, now_s: float
 ) -> Union[Ticket, str]:
-    """The ticket as far as it is believed; else why it does not count. ``applications``: those that
-    live, by name; ``None`` means the ResourceManager does not answer, so only what could not be
-    true is refused."""
+    """The ticket as far as it is believed; else the reason why it does not count. ``applications``
+    are the living ones by name; with ``None`` the ResourceManager does not answer, so only
+    impossible tickets are refused."""
     absurd = _absurd_ticket(ticket)
     if absurd or applications is None:
         return absurd or ticket
@@ -71,7 +71,7 @@ def believed_ticket(
 
 
 def believed_gang(gang: RunningGang, applications: Applications | None) -> Union[RunningGang, str]:
-    """The same for what a running gang says of itself."""
+    """The same for the report of a running gang."""
     absurd = _absurd_gang(gang)
     if absurd or applications is None:
         return absurd or gang
@@ -84,7 +84,7 @@ def believed_gang(gang: RunningGang, applications: Applications | None) -> Union
 
 
 def _since_its_start(policy: PolicyTicket | None, app: LiveApplication) -> PolicyTicket | None:
-    """Nobody has come before his application began."""
+    """No ticket can be older than its application."""
     if policy is None:
         return None
     return replace(
@@ -100,7 +100,7 @@ def _queue(named: str, app: LiveApplication) -> str:
 
 
 def _absurd_ticket(ticket: Ticket) -> str:
-    """What no version of yarnam writes; empty means nothing is."""
+    """Name a value that no version of yarnam writes, if any."""
     if not 1 <= len(ticket.demands) <= MOST_DEMANDS:
         return f"it has {len(ticket.demands)} demands"
     for demand in ticket.demands:

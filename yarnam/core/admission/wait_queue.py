@@ -15,7 +15,7 @@ that fits nowhere yet. In simulations this halves the mean wait (docs/explanatio
 ``gang.priority``, with aging. A queue gains nothing over others by the priorities of its users'
 jobs.
 
-**Nobody waits forever.** A job that has waited for ``patience_s`` is *due*. The due job that came
+**No job waits forever.** A job that has waited for ``patience_s`` is *due*. The due job that came
 first is the head: it goes before all others, and nodes are reserved for it. If its queue has its
 share, it is due after a quarter as long again. There is only one: reservations for more would leave
 most of a busy cluster waiting for a few. A gang that would not fit on the empty cluster cannot be
@@ -82,14 +82,14 @@ LENIENT = 1.5
 1.25, 1.5, 2 and 3 times this came out best in simulations."""
 
 CERTAIN = 2.0
-"""After this many times its patience nobody asks any more for what YARN might grant on the head's
-nodes (``Admitted.is_strict``). With no such limit YARN's choice of nodes could delay a head
-forever."""
+"""After this many times its patience no job requests any more the GPUs that YARN might grant on the
+head's nodes (``Admitted.is_strict``). Without such a limit YARN's choice of nodes could delay a
+head forever."""
 
 PRIORITY_STEP_S = 900.0
-"""Waiting for this long is worth one step of priority, up to the highest in the queue: from then on
-only the order among jobs of equal priority lets others pass. With the range of -10 to 10 that is
-after five hours at the latest. Ours."""
+"""A wait of this length raises the priority by one step, up to the highest in the queue: from then
+on only the order among jobs of equal priority lets others pass. With the range of -10 to 10 that is
+after five hours at the latest. The figure is our own choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +251,12 @@ def presorted(
     sizes: Mapping[Resources, int],
     known_gpus: Mapping[str, int],
 ) -> PresortedTickets | None:
-    """The same tickets, sorted for ``QueueSnapshot.presorted``. ``None`` means their order differs
+    """The same tickets, sorted for ``QueueSnapshot.presorted``. ``None`` if their order differs
     from job to job, or changes with time (``_has_own_order``).
 
     Args:
-        sizes: how many nodes of each size the snapshot has, those that are away too.
-        known_gpus: of these tickets and the gangs that run (``gpus_by_queue``).
+        sizes: the number of the snapshot's nodes of each size, including lost ones.
+        known_gpus: the GPUs of these tickets and the running gangs (``gpus_by_queue``).
     """
     by_queue: dict[str, list[Ticket]] = {}
     for ticket in tickets:
@@ -330,7 +330,7 @@ def _presorted(
 
 
 def gpus_by_queue(tickets: Iterable[Ticket], seen: QueueSnapshot) -> Mapping[str, int]:
-    """Of gangs that run, or whose containers have been asked for."""
+    """The GPUs of gangs that run, or whose containers have been requested."""
     found = Counter[str]()
     for gang in seen.running:
         found[gang.queue] += gang.gpus
@@ -354,8 +354,8 @@ def _limits(queues: Mapping[str, QueueView]) -> Mapping[str, object]:
 
 
 def _has_own_order(ticket: Ticket) -> bool:
-    """Whether the queue looks different to different jobs, or changes with time alone, because this
-    one is choosy, has a priority, is of another version, or may become silent."""
+    """Whether the queue differs from job to job, or changes with time alone, because this ticket is
+    choosy, has a priority, is of another version, or may become silent."""
     return (
         ticket.is_choosy
         or bool(ticket.priority)
@@ -365,7 +365,7 @@ def _has_own_order(ticket: Ticket) -> bool:
 
 
 def _from_presorted(me: Ticket, seen: QueueSnapshot, known: PresortedTickets) -> WaitQueue | None:
-    """The same as ``wait_queue`` finds; ``None`` means it takes more than what is known."""
+    """The result of ``wait_queue``; ``None`` if the presorted tickets are not enough for it."""
     position = known.position_of(me)
     if position == len(known.order):
         return None
@@ -386,7 +386,7 @@ def _from_presorted(me: Ticket, seen: QueueSnapshot, known: PresortedTickets) ->
 
 
 def _headed(known: PresortedTickets, seen: QueueSnapshot) -> _Headed:
-    """With the head at the front, which all see alike at one moment."""
+    """The order with the head at the front, which is the same for all jobs at one moment."""
     now_s, ages = seen.now_s, seen.ages
     if ages is not None and known.last:
         last = known.last[0]
@@ -452,17 +452,18 @@ def patience_s(ticket: Ticket, backlog_s: float) -> float:
 
 
 def backlog_s(waiting_gpus: int, running: Iterable[RunningGang], now_s: float) -> float:
-    """In how many seconds as many GPUs come free as are waited for; infinite: nobody knows.
+    """The time in which as many GPUs come free as are waited for, in seconds; infinite if unknown.
 
     In a steady state what is left of a running gang's time is distributed as its age is (renewal
     theory: D. R. Cox, "Renewal Theory", 1962, chapter 5). So all GPUs in use come free about once
-    within the mean age of the gangs on them."""
+    within the mean age of the gangs on them.
+    """
     return _backlog_s(waiting_gpus, gang_ages(running), now_s)
 
 
 @dataclass(frozen=True, slots=True)
 class GangAges:
-    """Since when gangs run, of those that tell."""
+    """The starts of the gangs that report them."""
 
     gpus: int
     gpus_since_s: float
@@ -499,8 +500,8 @@ def _backlog_s(waiting_gpus: int, ages: GangAges, now_s: float) -> float:
 
 
 def backlog_of(me: Ticket, seen: QueueSnapshot) -> float:
-    """``backlog_s`` of all that wait, whichever nodes they can use: each job has to come to the
-    same."""
+    """``backlog_s`` of all waiting jobs, whichever nodes they can use: each job has to compute the
+    same value."""
     queues = queues_of(seen.snapshot)
     others = (ticket for ticket in seen.tickets if ticket.job != me.job)
     waiting = sum(
@@ -517,7 +518,7 @@ def queues_of(snapshot: ClusterSnapshot) -> dict[str, QueueView]:
 
 
 def sum_of_demands(ticket: Ticket) -> Resources:
-    """What its whole gang needs."""
+    """The resources of its whole gang."""
     need = Resources()
     for demand in ticket.demands:
         need = need.plus(demand.resources.times(demand.count))
@@ -536,15 +537,15 @@ def exceeds_maximum(ticket: Ticket, queue: QueueView) -> bool:
 
 
 def exceeds_user_limit(ticket: Ticket, queue: QueueView, need: Resources) -> bool:
-    """See ``QueueView``; False where nobody knows whose ticket it is."""
+    """See ``QueueView``; False if the ticket's user is unknown."""
     sizes = (demand.resources for demand in ticket.demands)
     last = max(sizes, key=lambda one: (one.gpus, one.memory_mib, one.vcores), default=Resources())
     return bool(ticket.user) and queue.exceeds_user_limit(ticket.user, need, last)
 
 
 def could_ever_fit(ticket: Ticket, snapshot: ClusterSnapshot) -> bool:
-    """Whether the cluster with all its nodes, those that are away too, could hold each of its
-    demands if it were empty."""
+    """Whether the empty cluster with all its nodes, including lost ones, could hold each of its
+    demands."""
     nodes = snapshot.nodes
     if ticket.is_choosy:
         usable = ticket.nodes_of(nodes)

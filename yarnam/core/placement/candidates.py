@@ -25,7 +25,7 @@ class Fewest:
     """The fewest nodes that could ever hold the gang."""
 
     nodes: int | None
-    """``None`` means it never fits."""
+    """``None`` if it never fits."""
     has_rack: bool
     """Whether some rack could ever hold it; if so, ``nodes`` is within one rack (unless the job
     leaves racks unconstrained)."""
@@ -40,9 +40,9 @@ class RankedCandidate(NamedTuple):
     level: LocalityLevel
     rules: PackRules
     packing_now: Packing | None
-    """Where its tasks would go now; ``None`` means it does not fit now."""
+    """Where its tasks would go now; ``None`` if it does not fit now."""
     packing_when_idle: Packing | None
-    """Where its tasks could go if nothing else ran; ``None`` means nowhere."""
+    """Where its tasks could go if nothing else ran; ``None`` if nowhere."""
     able_hosts: int
     """Nodes that could host a task now."""
     racks: int
@@ -139,8 +139,8 @@ def _holds(index: CapacityIndex, shape: Shape, rules: PackRules) -> bool:
 
 
 def evaluate(view: JobView, candidate: TargetCandidate, fewest: Fewest) -> RankedCandidate:
-    """One candidate with its level and fit. ``fewest``: of its shape, over all GPU models. Kept
-    with the free capacity of its domain: that of most racks stays what it was."""
+    """One candidate with its level and fit. ``fewest`` is that of its shape, over all GPU models.
+    Kept with the free capacity of its domain: the capacity of most racks does not change."""
     placement, domain = view.job.placement, candidate.domain
     total, free = _capacity_of(view.total, candidate), _capacity_of(view.free, candidate)
     racks = len(domain.racks) if domain.racks and not domain.nodes else len(total.racks)
@@ -189,8 +189,8 @@ def _evaluated(
 
 
 def _capacity_of(index: CapacityIndex, candidate: TargetCandidate) -> CapacityIndex:
-    """The nodes that may host some task of the candidate. Where its roles are asked for in
-    different bounds, its domain alone does not tell."""
+    """The nodes that may host some task of the candidate. If its roles are requested in different
+    bounds, its domain alone is not enough."""
     inside = index.within(candidate.domain)
     if not any(group.is_bounded for group in candidate.shape):
         return inside

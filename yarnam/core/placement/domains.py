@@ -91,7 +91,7 @@ def candidates_from(job: JobSpec, targets: Iterable[Target]) -> tuple[TargetCand
 def _candidates_from(
     roles_of_job: tuple[RoleSpec, ...], targets: tuple[Target, ...]
 ) -> tuple[TargetCandidate, ...]:
-    """A job that waits plans on the same targets again and again."""
+    """A waiting job plans on the same targets repeatedly."""
     domains: dict[object, dict[str, list[Target]]] = {}
     for target in targets:
         key = target.domain or (target.nodes, target.racks, target.gpu_model)

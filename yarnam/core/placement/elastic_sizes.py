@@ -56,7 +56,7 @@ def plan_largest(
     least: int | None = None,
 ) -> PlanOutcome:
     """Plans the largest size that fits; ``plan_size`` plans a job of one size. ``most`` and
-    ``least`` bound the tasks of the elastic role; ``None`` means the job's own bound."""
+    ``least`` bound the tasks of the elastic role; ``None`` for the job's own bound."""
     role = job.elastic_role
     if role is None or role.min_tasks is None:
         return plan_size(job)

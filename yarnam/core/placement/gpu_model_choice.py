@@ -76,7 +76,7 @@ def gpus_by_model(nodes: Iterable[Node]) -> dict[str, int]:
 
 
 def describe_gpu_models(known: dict[str, int]) -> str:
-    """As in ``A100 (64 GPUs), V100 (32 GPUs), unknown model (8 GPUs)``."""
+    """List the models as in ``A100 (64 GPUs), V100 (32 GPUs), unknown model (8 GPUs)``."""
     shown = [f"{model or 'unknown model'} ({gpus} GPUs)" for model, gpus in known.items()]
     more = f" and {len(shown) - MOST_MODELS_SHOWN} more" if len(shown) > MOST_MODELS_SHOWN else ""
     return ", ".join(shown[:MOST_MODELS_SHOWN]) + more

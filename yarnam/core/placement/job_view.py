@@ -51,7 +51,7 @@ class JobView:
 
     @property
     def rules(self) -> PackRules:
-        """What every packing of the job must keep."""
+        """The rules that every packing of the job must keep."""
         return self.rules_within(self.job.placement.max_nodes)
 
     def rules_within(self, node_limit: int | None, *, is_loose: bool = False) -> PackRules:
@@ -101,7 +101,7 @@ def view_of(
         idle, now = memory.indexes(snapshot.nodes, excluded)
         free = idle if blind else now
     else:
-        # By name, so that the order of the snapshot decides nothing.
+        # Sort by name, so that the order of the snapshot decides nothing.
         nodes = sorted(snapshot.nodes, key=attrgetter("node_id"))
         idle = CapacityIndex(total_capacity(nodes, excluded), tie_break)
         free = idle if blind else CapacityIndex(free_capacity(nodes, excluded), tie_break)

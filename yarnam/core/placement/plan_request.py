@@ -33,8 +33,8 @@ def plan_request(
     seed: str = "",
     memory: IndexMemory | None = None,
 ) -> PlanOutcome:
-    """The rungs that fit now, for the whole gang, for its pre-run or, with a supplement, for what
-    it lacks.
+    """The rungs that fit now, for the whole gang, for its pre-run or, with a supplement, for its
+    missing tasks.
 
     Suspected nodes are used last: a plan without them wins if it is equally good. Where it needs
     some of them, those that the job has had trouble with come after those that are only doubtful. A
@@ -43,7 +43,8 @@ def plan_request(
     the gang waits meanwhile and a second loss on the same node would cost it another restart.
 
     ``also_excluded``: further nodes not to use. ``blind``: count all usable capacity as free;
-    ``None`` means as the job says. ``data``, ``seed`` and ``memory`` as for ``plan``."""
+    ``None`` for the job's setting. ``data``, ``seed`` and ``memory`` as for ``plan``.
+    """
     is_blind = not job.gang.look_before_ask if blind is None else blind
     level = request.memory_level
     job = job.as_pre_run() if request.is_pre_run else job.at_memory_level(level)

@@ -59,17 +59,17 @@ def plan(
 ) -> PlanOutcome:
     """The rungs of the ladder that can hold the whole gang now, tightest first.
 
-    ``targets`` are those declared at submit; ``None`` means the job is not submitted yet, so its
+    ``targets`` are those declared at submit; ``None`` if the job is not submitted yet, so its
     ApplicationMaster needs capacity as well, and a gang that could never fit is refused as such.
     After submit only a container larger than YARN grants is refused for ever: lost nodes may come
     back. ``excluded`` nodes come on top of the job's own. ``blind`` counts all usable capacity as
     free, so that YARN is asked whatever the snapshot shows.
 
-    ``data`` tells where the job's inputs are: among equally good placements the one with the most
+    ``data`` has the places of the job's inputs: among equally good placements the one with the most
     of their bytes comes first. ``seed`` (the job's key or application id) orders equally good nodes
     and racks, so that jobs which plan at the same time do not all choose the same; without a seed
     names decide. ``explain``: compute the smallest changes after which the gang would fit; False
-    saves that time. ``memory``, of one who plans on one cluster again and again, saves time too.
+    saves that time. ``memory`` also saves time for a caller that plans on one cluster repeatedly.
     """
     view = view_of(
         snapshot, job, excluded, blind=blind, has_am=targets is not None, data=data, seed=seed,
@@ -100,7 +100,7 @@ def plan(
 
 
 def _pinned(rungs: tuple[Rung, ...], targets: Iterable[Target]) -> tuple[Rung, ...]:
-    """On the pinned targets among those declared, where there are any."""
+    """The rungs on the pinned targets among those declared, if there are any."""
     pinned, _ = split_pinned(targets)
     if not pinned:
         return rungs
@@ -153,7 +153,7 @@ def _ladder_to_declare(
     nodes: Sequence[Node] = view.snapshot.nodes
     if view.excluded:
         nodes = [node for node in nodes if node.node_id not in view.excluded]
-    # Without any usable node that is the reason to give, not a missing GPU model.
+    # Without usable nodes, their lack is the reason to give, not a missing GPU model.
     any_model: list[GpuModelChoice] = [{}]
     choices = gpu_model_choices(view.job, nodes) if view.idle.capacities else any_model
     if isinstance(choices, NoFit):

@@ -12,8 +12,8 @@ from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
 from yarnam.core.placement.plan_request import plan_request
 
 SPARE_GANGS = 2
-"""Free GPUs for this many such gangs are enough: then an ask that comes early, or at the same time
-as another job's, takes nothing from anybody."""
+"""Free GPUs for this many such gangs are enough: then a request that comes early, or at the same
+time as another job's, takes nothing from other jobs."""
 
 
 def has_spare_capacity(snapshot: ClusterSnapshot, rung: Rung) -> bool:
@@ -32,7 +32,7 @@ def prelaunch_asks(
 ) -> tuple[PrelaunchedService, ...]:
     """The containers that the AM will ask for in its first attempt if the cluster stays as it is;
     none unless there is spare capacity. ``data`` and ``seed`` as for ``plan``; with the AM's own
-    values the AM comes to the same plan."""
+    values the AM makes the same plan."""
     if not job.gang.look_before_ask or job.elastic_role is not None:
         return ()
     request = RequestPlan(

@@ -1,16 +1,16 @@
-"""Whole nodes that queues are guaranteed, and what placements have made of them (Zhao et al.,
+"""Whole nodes that queues are guaranteed, and the effect of placements on them (Zhao et al.,
 "HiveD", OSDI 2020).
 
 A queue's quota is a number of whole nodes: what YARN guarantees it (``minimum``) in nodes of the
 cluster's usual size. A node is the cell of the one queue whose gangs run there, or free; one on
-which two queues have gangs, or somebody unknown, is *broken*: nobody can have it as a whole until
-the others have gone. A quota still covers as many nodes as it has beyond those that its queue's
-gangs touch.
+which two queues have gangs, or an unknown job runs, is *broken*: no queue can have it as a whole
+until the others have gone. A quota still covers as many nodes as it has beyond those that its
+queue's gangs touch.
 
-Who respects cells (``closed_nodes``) uses nodes of its own queue and free ones alone, and of those
-it leaves as many as the quotas of all others still cover. So as long as all do, arrivals and ends
-in one queue never take a whole node from another's quota: an arrival leaves enough, and an end
-frees just the node by which its quota covers more. What is beyond a quota may use what is left.
+A gang that respects cells (``closed_nodes``) uses nodes of its own queue and free ones alone, and
+of those it leaves as many as the quotas of all others still cover. So as long as all do, arrivals
+and ends in one queue never take a whole node from another's quota: an arrival leaves enough, and an
+end frees just the node by which its quota covers more. What is beyond a quota may use what is left.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from yarnam.core.model.snapshot import Node
 from yarnam.core.model.tickets import RunningGang, Ticket
 
 UNKNOWN = ""
-"""The queue of those that use GPUs and tell nobody where."""
+"""The queue of applications that use GPUs and do not report where."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from yarnam.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """As it is kept. ``settings`` as they were given; all others have their defaults."""
+    """The stored choice. ``settings`` are as they were given; all others have their defaults."""
 
     policy: str
     settings: tuple[tuple[str, str], ...] = ()
@@ -23,10 +23,10 @@ class QueuePolicy:
     at_s: float = 0.0
     """When: seconds since the epoch."""
     version: int = 0
-    """Of this choice: another one after each change, greater than before. By the store; 0 means
-    none is kept."""
+    """The version of this choice, set by the store: each change has a greater one; 0 if none is
+    stored."""
     trouble: str = ""
-    """Why what is kept cannot be read; empty means it can. By the reader."""
+    """Why the stored choice cannot be read, set by the reader; empty if it can."""
 
     @property
     def is_default(self) -> bool:
@@ -39,10 +39,10 @@ NOTHING_CHOSEN = QueuePolicy(DEFAULT)
 
 @dataclass(frozen=True, slots=True)
 class ActivePolicy:
-    """What jobs go by."""
+    """The policy that jobs follow."""
 
     policy: Policy | None
-    """``None`` means by arrival, for the reason in ``trouble``."""
+    """``None`` for the order of arrival, for the reason in ``trouble``."""
     settings: Settings
     version: int
     trouble: str = ""
@@ -60,8 +60,9 @@ def checked(name: str, given: Mapping[str, str], *, by: str = "", at_s: float = 
 
 
 def active_policy(chosen: QueuePolicy | None) -> ActivePolicy | None:
-    """``None`` means nothing but the default is chosen, so every job acts on its own. A choice that
-    this version of yarnam cannot carry out makes its jobs go by arrival, and say so."""
+    """The active policy; ``None`` if only the default is chosen, so that every job acts on its own.
+    With a choice that this version of yarnam cannot carry out, jobs go by arrival, and report
+    why."""
     if chosen is None or chosen.is_default:
         return None
     trouble = chosen.trouble

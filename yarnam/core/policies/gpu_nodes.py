@@ -33,9 +33,9 @@ def even_shape(gpus: int, tasks: int, vcores: int) -> Shape:
 
 
 class NodeCapacity:
-    """Nodes with GPUs and, where jobs state them, cores. ``shapes`` tells the tasks of the jobs
-    that have several; the gang of any other job goes onto one node with room for it, or, if it is
-    larger than a node, onto whole free nodes and one with room for the rest."""
+    """Nodes with GPUs and, if jobs state them, cores. ``shapes`` has the tasks of the jobs with
+    several; the gang of any other job goes onto one node with room for it, or, if it is larger than
+    a node, onto whole free nodes and one with room for the rest."""
 
     __slots__ = (
         "_starts",
@@ -60,9 +60,9 @@ class NodeCapacity:
         moves: bool = False,
         barred: Mapping[str, frozenset[int]] | None = None,
     ) -> None:
-        """``nodes``: GPUs and cores of each. ``barred``: of some jobs, nodes that they may not
-        use. ``moves``: a gang that runs moves for nothing, so its
-        nodes count for no more than others (as Muri's simulator has it)."""
+        """``nodes`` has the GPUs and cores of each node, and ``barred`` the nodes that some jobs
+        may not use. With ``moves`` a running gang moves for free, so its nodes count for no more
+        than others (as in Muri's simulator)."""
         self.sizes = nodes
         self.free = list(nodes)
         self.largest = max((gpus for gpus, _ in nodes), default=0)
@@ -73,9 +73,9 @@ class NodeCapacity:
         self.total_gpus = sum(gpus for gpus, _ in nodes)
         self.free_gpus = self.total_gpus
         self.pieces: dict[str, tuple[Piece, ...]] = {}
-        """What each gang has; of an emptied one what it had."""
+        """The nodes of each gang; of an emptied one, its former nodes."""
         self._starts: dict[int, int] = {}
-        # By GPUs: no node before this one has this many free. What is free only shrinks, but for
+        # By GPUs: no node before this one has this many free. Free GPUs only shrink, except in
         # ``give``.
 
     def copy(self) -> NodeCapacity:

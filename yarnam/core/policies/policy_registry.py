@@ -53,10 +53,10 @@ def decide(
     *,
     settings_version: int = 0,
 ) -> Schedule:
-    """The schedule that every job comes to. Where jobs are of several versions of yarnam, or know
+    """The schedule that every job computes. If jobs are of several versions of yarnam, or know
     several versions of the queue's settings (``settings`` are complete, by ``read_settings``), all
-    of them start by arrival and suspend nobody: a rule that each version knows, and each row says
-    so."""
+    of them start by arrival and none is suspended: every version knows that rule, and each decision
+    names it."""
     mixed = _why_mixed(view.tickets, settings_version)
     if mixed:
         return by_arrival(view, mixed)

@@ -42,10 +42,10 @@ def believed(
 ) -> PolicyTicket:
     """The ticket with no less attained service than the ResourceManager has recorded for the
     application. A job that understates it would be served first under ``tiresias`` and the like;
-    one that overstates it harms only itself. What a job says of the time that it still needs is its
-    own word: under ``srtf`` and ``srsf`` it can gain by understating it, until its declared end has
-    passed (it then counts as one that has nothing left and is never suspended for a shorter one),
-    so these two are for queues whose users trust each other."""
+    one that overstates it harms only itself. A job's remaining time is its own claim: under
+    ``srtf`` and ``srsf`` it can gain by understating it, until its declared end has passed (it then
+    counts as one that has nothing left and is never suspended for a shorter one), so these two are
+    for queues whose users trust each other."""
     recorded = recorded_gpu_s.get(ticket.job)
     if recorded is None or recorded <= ticket.service(now_s):
         return ticket

@@ -1,12 +1,12 @@
-"""The schedule of one YARN queue from what all its ApplicationMasters see alike, and what follows
-from it for one job. Pure: the ApplicationMaster and the simulator's model of YARN
+"""The schedule of one YARN queue, computed from data that all its ApplicationMasters share, and its
+consequence for one job. Pure: the ApplicationMaster and the simulator's model of YARN
 (``sim.gangs.policy_planner``) both decide by it.
 
-A policy orders the jobs of its queue and no others. What it gives out is what they hold and what is
-free, within the queue's maximum. Between queues the admission decision stays: a job that the policy
-has run still asks only when ``admission.decide`` lets it.
+A policy orders the jobs of its queue and no others. It distributes the GPUs that they hold and the
+free ones, within the queue's maximum. Between queues the admission decision stays: a job that the
+policy has run still asks only when ``admission.decide`` lets it.
 
-Nobody yields while a gang of the queue is being acquired: its containers count twice for a moment,
+No job yields while a gang of the queue is being acquired: its containers count twice for a moment,
 as granted in the snapshot and as asked for by its ticket.
 """
 
@@ -53,12 +53,12 @@ container's. A job that lies gains no more than this. The figure is our own choi
 
 
 RELEASE_S = 10.0
-"""So long YARN may show a gang's GPUs in use after it has given them back: its next heartbeat, the
-node's, and the age of what jobs see. Ours."""
+"""How long YARN may show a gang's GPUs in use after it has given them back: its next heartbeat, the
+node's, and the age of the jobs' snapshots. The figure is our own choice."""
 
 LATE_S = 30.0
-"""A change is decided by the second look after it, ten seconds later or so, and nobody yields while
-another gang is acquired. Ours."""
+"""A change is decided by the second poll after it, some ten seconds later, and no job yields while
+another gang is acquired. The figure is our own choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ class QueueSchedule:
 
     schedule: Schedule
     acquiring: str
-    """The first of the jobs that are acquiring their gangs; empty means there is none."""
+    """The first of the jobs that are acquiring their gangs, if any."""
     moved: frozenset[str] = frozenset()
-    """Jobs that run on, but for which the schedule counts on other nodes."""
+    """Jobs that keep running, but for which the schedule counts on other nodes."""
 
     @property
     def gives_back(self) -> bool:
-        """Whether some gang is to yield, shrink or move: what its own queue gives back nobody
-        claims from other queues, and nobody would yield while he does."""
+        """Whether some gang is to yield, shrink or move: no job then claims from other queues the
+        GPUs that its own queue gives back, and no job would yield while another claims."""
         gpus = self.schedule.gpus
         running = [one for one in self.schedule.order if one.is_running]
         return any(gpus.get(one.job, 0) < one.gpus or one.job in self.moved for one in running)
@@ -226,12 +226,12 @@ def event_of(
 
 
 def _waiting(me: Ticket) -> Ticket:
-    """As it stands once it asks."""
+    """The ticket once the job asks."""
     return replace(me, aside="", is_acquiring=False)
 
 
 def _ranked(ticket: Ticket, ranks: Mapping[str, int]) -> Ticket:
-    """In the place of the policy: the admission decision orders a queue by priority."""
+    """Give the ticket its rank in the policy: the admission decision orders by priority."""
     rank = ranks.get(ticket.job, len(ranks) + 1)
     return replace(ticket, priority=-rank, aside="")
 
@@ -247,8 +247,8 @@ def _must_wait(me: Ticket, seen: QueueSnapshot, schedule: Schedule, row: JobDeci
 
 
 def _counts(ticket: Ticket, now_s: float) -> bool:
-    """Whether it waits for its turn. One that is set aside for another reason says nothing for
-    policies, and a job without GPUs is none of their affair."""
+    """Whether the job waits for its turn. One that is set aside for another reason reports nothing
+    for policies, and they do not concern a job without GPUs."""
     if is_silent(ticket, now_s) or not ticket.gpus:
         return False
     return not ticket.aside or ticket.policy is not None
@@ -276,15 +276,15 @@ def _of_gang(gang: RunningGang) -> PolicyTicket:
 
 
 def as_running(ticket: PolicyTicket, gang: RunningGang) -> PolicyTicket:
-    """With what its gang holds. Whoever shows the gang does it once; then those who decide need
-    not."""
+    """Add the GPUs that the job's gang holds. The job that shows the gang does it once, so that
+    those that decide need not."""
     if ticket.is_running and (ticket.gpus, ticket.nodes) == (gang.gpus, len(gang.nodes)):
         return ticket
     return replace(ticket, gpus=gang.gpus, state=HoldState.RUNNING, nodes=len(gang.nodes))
 
 
 def _with_curve(ticket: PolicyTicket) -> PolicyTicket:
-    """With the speed at every size that it may have."""
+    """Add the speed at every size that it may have."""
     if not ticket.is_elastic or not ticket.rates:
         return ticket
     return replace(ticket, rates=_at_all_sizes(ticket.rates, ticket.least_gpus, ticket.most_gpus))
@@ -359,7 +359,7 @@ def _capacity(
     capacity.free_gpus = room
     capacity.total_gpus = sum(held) + capacity.free_gpus
     for one in sorted((one for one in waiting if one.is_acquiring), key=lambda one: one.job):
-        # Not free any more, though it looks so until all containers have come.
+        # They are taken, although they look free until all containers have come.
         if not capacity.take(_of_ticket(one, seen.now_s), one.gpus):
             capacity.free_gpus -= min(one.gpus, capacity.free_gpus)
     return capacity
@@ -368,8 +368,8 @@ def _capacity(
 def _given_back(
     seen: QueueSnapshot, waiting: Sequence[Ticket], nodes: Sequence[Node]
 ) -> Counter[NodeId]:
-    """GPUs of gangs that have just been suspended, which YARN still shows in use: they are free for
-    whoever comes first, or a smaller gang would start on a part of them."""
+    """GPUs of gangs that have just been suspended, which YARN still shows in use. They count as
+    free for the first in order; otherwise a smaller gang would start on a part of them."""
     gpus = sum(
         one.gpus
         for one in waiting
@@ -394,7 +394,7 @@ def _given_back(
 
 
 def _headroom(snapshot: ClusterSnapshot, queue: str) -> int | None:
-    """GPUs that YARN lets the queue have more of; ``None`` means there is no limit."""
+    """How many more GPUs YARN lets the queue have; ``None`` without a limit."""
     view = queues_of(snapshot).get(queue)
     if view is None:
         return None
@@ -418,7 +418,7 @@ def _barred(
     index: Mapping[NodeId, int],
     away: frozenset[int],
 ) -> dict[str, frozenset[int]]:
-    """Nodes that a job may not use, by number; ``away``: those that nobody can start on."""
+    """Nodes that a job may not use, by number; ``away`` are those on which no job can start."""
     barred: dict[str, frozenset[int]] = {}
     for ticket in waiting:
         barred[ticket.job] = away

@@ -25,8 +25,8 @@ class Capacity(Protocol):
     def copy(self) -> Self: ...
 
     def emptied(self) -> Self:
-        """The same, as if no gang ran. ``take`` leaves a gang that runs where it is if nobody has
-        taken its nodes meanwhile."""
+        """The same, as if no gang ran. ``take`` leaves a running gang where it is if its nodes have
+        not been taken meanwhile."""
         ...
 
     def take(self, ticket: PolicyTicket, gpus: int) -> bool:
@@ -52,8 +52,8 @@ class Capacity(Protocol):
         ...
 
     def least_nodes(self, ticket: PolicyTicket) -> int:
-        """On how few nodes the gang of a running job would fit now, its own GPUs counted as free; 0
-        means nodes are not known."""
+        """The fewest nodes on which the gang of a running job would fit now, with its own GPUs
+        counted as free; 0 if nodes are unknown."""
         ...
 
 

@@ -16,7 +16,7 @@ from yarnam.core.policies.scheduling_view import Capacity, SchedulingView
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """The jobs that run on whatever the order says, and until when."""
+    """The jobs that run regardless of the order, and until when."""
 
     tickets: tuple[PolicyTicket, ...]
     until_s: float
@@ -55,8 +55,8 @@ def resting(ticket: PolicyTicket, now_s: float, least_pause_s: float) -> bool:
 def serve(
     order: Iterable[PolicyTicket], capacity: Capacity, *, stops_at_first: bool = False
 ) -> dict[str, int]:
-    """Take what each gang needs, in this order; ``capacity`` has the rest. A gang that does not fit
-    is passed over, or (``stops_at_first``) nobody behind it starts."""
+    """Take the GPUs of each gang, in this order; ``capacity`` has the rest. A gang that does not
+    fit is passed over, or (``stops_at_first``) no gang behind it starts."""
     taken: dict[str, int] = {}
     for ticket in order:
         if capacity.take(ticket, ticket.gpus):
@@ -76,9 +76,9 @@ def preemptive(
     least_pause_s: float = 0.0,
     promoted: frozenset[str] = frozenset(),
 ) -> Schedule:
-    """Whoever comes first in ``order`` runs, beside those that are ``kept``; the others yield. A
-    higher priority comes before all that the policy goes by; before anybody yields to it, elastic
-    jobs below it shrink to their least."""
+    """The first jobs in ``order`` run, beside those that are ``kept``; the others yield. A higher
+    priority comes before the policy's own order; before any job yields to it, elastic jobs below it
+    shrink to their least."""
     order = by_priority(order, view.now_s)
     held = {one.job for one in kept.tickets}
     candidates = [one for one in order if one.job not in held] if held else order
@@ -113,8 +113,8 @@ def _making_way(
     order: Sequence[PolicyTicket], view: SchedulingView
 ) -> tuple[frozenset[str], list[PolicyTicket]]:
     """The jobs that wait and find no room although elastic jobs below them run with more than their
-    least, and the same order with these at their least. Nobody: there are none. ``order`` has the
-    highest priority first."""
+    least, and the same order with these at their least. Both are empty if there are none. ``order``
+    has the highest priority first."""
     below = [one for one in order if one.is_running and one.gpus > one.smallest]
     lowest = min((one.priority for one in below), default=None)
     if lowest is None or all(one.priority <= lowest for one in order):
@@ -152,7 +152,7 @@ Sizing = tuple[Sequence[PolicyTicket], dict[str, int]]
 def settled_first(
     view: SchedulingView, first: Sizing, otherwise: Sizing
 ) -> tuple[dict[str, int], Capacity]:
-    """``first``, and what is left; ``otherwise`` where somebody finds no room by it."""
+    """``first``, and the rest; ``otherwise`` if some job does not fit by it."""
     left = view.capacity.emptied()
     taken = settled(*first, left)
     if len(taken) < len(first[1]):
@@ -164,8 +164,8 @@ def settled_first(
 def running_first(
     view: SchedulingView, waiting: Sequence[PolicyTicket]
 ) -> tuple[list[PolicyTicket], dict[str, int], Capacity]:
-    """For policies that never suspend: the order with all that run before ``waiting``, what those
-    that run hold, and what is left."""
+    """For policies that never suspend: the order with all running jobs before ``waiting``, the GPUs
+    that those hold, and the capacity left."""
     running = sorted((one for one in view.tickets if one.is_running), key=arrival)
     return [*running, *waiting], {one.job: one.gpus for one in running}, view.capacity.copy()
 

@@ -23,7 +23,7 @@ from yarnam.core.placement.packing.node_capacity import NodeCapacity, count_in, 
 Amount = tuple[int, int, int]
 """GPUs, MiB, vcores; compared in this order."""
 Release = dict[NodeId, Resources]
-"""What must become free on each node, on top of what is free now."""
+"""The resources that must become free on each node, on top of those that are free now."""
 
 NOTHING: Amount = (0, 0, 0)
 MOST_WEIGHED = 60_000
@@ -35,14 +35,14 @@ MOST_TASKS = 2000
 
 @dataclass(frozen=True, slots=True)
 class _NodeOffer:
-    """What one node offers a group: ``most`` tasks at best, ``now`` of them at no cost."""
+    """A node's offer to a group: ``most`` tasks at best, ``now`` of them at no cost."""
 
     free: NodeCapacity
     now: int
     most: int
 
     def cost(self, want: Resources, tasks: int) -> Amount:
-        """What must become free for this many tasks in all."""
+        """The resources that must become free for this many tasks in all."""
         capacity = self.free
         return (
             max(0, want.gpus * tasks - max(0, capacity.gpus)),
@@ -54,8 +54,8 @@ class _NodeOffer:
 def minimal_release(
     idle: CapacityIndex, free: CapacityIndex, shape: Shape, rules: PackRules
 ) -> Release | None:
-    """What must become free on which nodes; None if nothing would help. ``idle`` has the nodes of
-    ``free`` as if nothing ran on them."""
+    """Find the resources that must become free, by node; None if nothing would help. ``idle`` has
+    the nodes of ``free`` as if nothing ran on them."""
     if len(shape) > 1:
         found = _for_roles(idle, free, shape, rules)
     else:

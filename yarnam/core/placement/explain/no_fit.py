@@ -181,7 +181,7 @@ def _nearest(view: JobView, ranked: Sequence[RankedCandidate]) -> Shape:
 
 
 def _blocking(view: JobView, shape: Shape) -> tuple[Reason, str]:
-    """What blocks the gang, and how much of it there is."""
+    """Name the resource that blocks the gang, and its amount."""
     capacities = _usable_by(shape, view.free.capacities)
     free, need = sum_of(capacities), total_of(shape)
     models = " and ".join(sorted({group.model for group in shape if group.model}))

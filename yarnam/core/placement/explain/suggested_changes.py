@@ -25,7 +25,8 @@ MOST_CLOSEST = 3
 
 
 def changes_for(view: JobView, ranked: Sequence[RankedCandidate]) -> tuple[Change, ...]:
-    """What others would have to release, constraints to relax, the largest gang that fits now."""
+    """Suggest resources for others to release, constraints to relax, and the largest gang that fits
+    now."""
     shapes = list(dict.fromkeys(one.candidate.shape for one in ranked))
     found = [
         _release_change(view, ranked),
@@ -36,7 +37,8 @@ def changes_for(view: JobView, ranked: Sequence[RankedCandidate]) -> tuple[Chang
 
 
 def describe_changes(changes: Iterable[Change]) -> str:
-    """As in ``needs 1 more node with 4 free GPUs (closest: n1 has 2); or ask for 2 tasks: …``."""
+    """Phrase the shortage as in ``needs 1 more node with 4 free GPUs (closest: n1 has 2); or ask
+    for 2 tasks: …``."""
     return "; or ".join(change.text for change in changes)
 
 
@@ -56,7 +58,8 @@ def _release_change(view: JobView, ranked: Sequence[RankedCandidate]) -> Change 
 
 
 def _idle_capacity(view: JobView) -> CapacityIndex:
-    """As if nothing ran but the ApplicationMaster, on the node where ``view.free`` assumes it."""
+    """The view as if nothing ran but the ApplicationMaster, on the node where ``view.free`` assumes
+    it."""
     if view.am_node is None:
         return view.idle
     capacities = [
@@ -151,7 +154,7 @@ def _relax_changes(view: JobView, shapes: Sequence[Shape]) -> list[Change]:
 
 
 def _on_all_nodes(view: JobView) -> JobView:
-    """Without the job's own restriction to some nodes."""
+    """The view without the job's own restriction to some nodes."""
     placement = view.job.placement
     others = (
         frozenset[NodeId]()
@@ -172,7 +175,7 @@ def _more_nodes_change(view: JobView, shapes: Sequence[Shape]) -> list[Change]:
 
 
 def _fewest_now(view: JobView, shape: Shape) -> int | None:
-    """The fewest nodes that hold the gang now; ``None`` means it does not fit."""
+    """The fewest nodes that hold the gang now; ``None`` if it does not fit."""
     in_rack = view.job.placement.rack is REQUIRED
     domains = view.free.racks.values() if in_rack else [view.free]
     found = [domain.fewest(shape, view.rules) for domain in domains]

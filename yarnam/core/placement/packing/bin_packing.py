@@ -331,7 +331,8 @@ class _Search:
         tried: set[tuple[bool, int, int, int, str]] = set()
         for node in sorted(range(first, len(self.capacities)), key=lambda p: (p not in used, p)):
             capacity = self.capacities[node]
-            # By its own name where nodes of equal capacity differ in who is or may be on them.
+            # Use the node's own name if nodes of equal capacity differ in the tasks that are or may
+            # be on them.
             name = capacity.node if node in used or self.is_choosy else capacity.model
             alike = (node in used, capacity.memory_mib, capacity.vcores, capacity.gpus, name)
             if alike in tried or count_in(capacity, want) < 1 or not self._may_take(task, node):

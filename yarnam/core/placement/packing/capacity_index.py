@@ -51,7 +51,7 @@ class CapacityIndex:
         self.capacities = capacities
         self.tie_break = tie_break
         self._fits = {} if fits is None else fits
-        """By the size of a task; shared with the parts of this index."""
+        """Answers by the size of a task; shared with the parts of this index."""
         self._counts: dict[tuple[Group, int], list[int]] = {}
         self._hosts: dict[tuple[Group, int], list[Host]] = {}
         self._domains: dict[PlacementDomain, CapacityIndex] = {}
@@ -59,11 +59,11 @@ class CapacityIndex:
         self._in_one_rack: dict[tuple[Shape, PackRules], int | None] = {}
         self._after_am: dict[tuple[Resources, Resources], AfterAm] = {}
         self.evaluated: dict[object, object] = {}
-        """What ``candidates.evaluate`` makes of these nodes."""
+        """The results of ``candidates.evaluate`` for these nodes."""
 
     @cached_property
     def racks(self) -> dict[RackId, CapacityIndex]:
-        """By name."""
+        """The index of each rack, by its name."""
         return {
             rack: CapacityIndex(capacities, self.tie_break, self._fits)
             for rack, capacities in by_rack(self.capacities).items()
@@ -182,7 +182,7 @@ class CapacityIndex:
         return pack_one(self.hosts(group, rules.most_per_node(group)), group, rules)
 
     def fewest(self, shape: Shape, rules: PackRules = NO_RULES) -> int | None:
-        """The number of nodes of the tightest packing; ``None`` means there is none."""
+        """The number of nodes of the tightest packing; ``None`` if there is none."""
         if len(shape) > 1:
             packing = self.pack(shape, rules)
             return len(packing.nodes) if packing else None

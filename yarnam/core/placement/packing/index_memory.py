@@ -1,5 +1,5 @@
-"""The indexes of the last snapshot, kept for the next plan: who looks at one cluster again and
-again indexes only what has changed."""
+"""The indexes of the last snapshot, kept for the next plan: a caller that plans on one cluster
+repeatedly indexes only the changes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from yarnam.core.placement.packing.capacity_index import CapacityIndex
 from yarnam.core.placement.packing.node_capacity import free_capacity, total_capacity
 
 MOST_ANSWERS = 8192
-"""Lists of nodes that are kept, for gangs of different shapes. One of 25 nodes takes 3 kB;
-with more of them the indexes are made anew."""
+"""The most lists of nodes that are kept, for gangs of different shapes. One of 25 nodes takes 3 kB;
+with more of them the indexes are built again."""
 
 MOST_EXCLUDED = 16
 """Sets of nodes to avoid, of one snapshot: those that look at it mostly avoid the same."""
@@ -31,8 +31,8 @@ class IndexMemory:
     def indexes(
         self, nodes: tuple[Node, ...], excluded: frozenset[NodeId] = frozenset()
     ) -> tuple[CapacityIndex, CapacityIndex]:
-        """As if nothing ran on these nodes but those excluded, and what is free on them now; nodes
-        by name."""
+        """The indexes of these nodes, less the excluded ones, sorted by name: of their capacity as
+        if nothing ran, and of the free capacity now."""
         self._move_to(nodes)
         if not excluded:
             return self._idle, self._free
@@ -62,7 +62,7 @@ class IndexMemory:
 
 
 def _changed(before: tuple[Node, ...], now: tuple[Node, ...]) -> list[Node] | None:
-    """The nodes on which something else is in use; ``None`` means they differ in more than that."""
+    """The nodes whose use differs; ``None`` if the snapshots differ in more than that."""
     if len(before) != len(now):
         return None
     pairs = [(old, new) for old, new in zip(before, now, strict=True) if old is not new]

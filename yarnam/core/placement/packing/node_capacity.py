@@ -37,7 +37,7 @@ class NodeCapacity(NamedTuple):
 
 
 class TieBreak(NamedTuple):
-    """What decides between nodes that are equally good otherwise."""
+    """The tie-break between nodes that are equally good otherwise."""
 
     local: Mapping[NodeId, int] = {}
     """Bytes of the job's inputs by node: more is better."""

@@ -86,8 +86,8 @@ def split_pinned(targets: Iterable[Target]) -> tuple[PinnedTargets, tuple[Target
 
 
 def pin_asks(asks: Sequence[TargetAsk], pinned: PinnedTargets) -> tuple[TargetAsk, ...]:
-    """The same gang on the pinned targets of the nodes where it is expected; unchanged if one of
-    those nodes has none."""
+    """The same gang on the pinned targets of its expected nodes; unchanged if one of those nodes
+    has none."""
     found: list[TargetAsk] = []
     for ask in asks:
         target = ask.target

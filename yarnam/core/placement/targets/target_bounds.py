@@ -103,7 +103,7 @@ class Bounds:
         return racks if len(kept) == len(good) or len(kept) > MOST_NODES_LISTED else ()
 
     def _best(self, good: Sequence[NodeCapacity], group: Group) -> tuple[NodeId, ...]:
-        """As many as can be listed, those with the most free capacity first."""
+        """As many nodes as can be listed, those with the most free capacity first."""
         free = self.view.free.by_node
         tie_break, want = self.view.tie_break, group.resources
 

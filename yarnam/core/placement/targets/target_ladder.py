@@ -25,8 +25,8 @@ Each is a service, and a service costs 0.1 to 0.3 s of submit time (skein-on-yar
 MOST_RACKS_TOGETHER = 16
 """Racks of a set of racks, for a gang that no single one can hold."""
 RACKS_PACKED = 4
-"""For a gang of several roles this many times ``max_racks`` racks are packed in full, those with
-the most nodes able to host it: packing several roles is slow."""
+"""The number of racks that are packed in full for a gang of several roles, as a multiple of
+``max_racks``; those with the most nodes able to host it, since packing several roles is slow."""
 MOST_MODELS = 3
 """GPU models that get domains of their own, those that fit now first."""
 
@@ -200,8 +200,9 @@ def _racks(
 
 
 def _racks_together(view: JobView, shape: Shape) -> list[PlacementDomain]:
-    """For a gang that no rack can hold: the fewest racks that can, twice if there are enough. The
-    racks with the most capacity come first, so that the gang crosses few rack boundaries."""
+    """The domain of a gang that no rack can hold: the fewest racks that can, twice if there are
+    enough. The racks with the most capacity come first, so that the gang crosses few rack
+    boundaries."""
     found: list[PlacementDomain] = []
     taken: set[RackId] = set()
     for index in (view.free, view.total):
@@ -258,7 +259,7 @@ def _node_sets(
         pools = dict(index.racks) if in_racks else {RackId(""): index}
         packings = {name: pool.pack(shape, rules) for name, pool in pools.items()}
         while len(found) < most:
-            # Only a pool that has lost nodes is packed anew.
+            # Pack again only a pool that has lost nodes.
             for name, packing in packings.items():
                 if packing is not None and taken & set(packing.nodes):
                     packings[name] = pools[name].without(taken).pack(shape, rules)

@@ -11,7 +11,7 @@ from yarnam.core.policies.serving import gpus_of, running_first, serve, waiting_
 
 
 def decide(view: SchedulingView, settings: Settings) -> Schedule:
-    """By arrival; ``skip`` lets later jobs start while the first does not fit."""
+    """Start jobs by arrival; ``skip`` lets later jobs start while the first does not fit."""
     skips = bool(settings["skip"][0])
     waiting = waiting_of(view)
     order, taken, left = running_first(view, waiting)

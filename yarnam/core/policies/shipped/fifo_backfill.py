@@ -1,6 +1,6 @@
 """First come, first served, with EASY backfilling (Lifka, "The ANL/IBM SP scheduling system",
-1995): a later job may start if it does not delay the first one that waits, as far as the declared
-run times tell."""
+1995): a later job may start if it does not delay the first one that waits, by the declared run
+times."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _backfill(
 def shadow(
     head: PolicyTicket, left: Capacity, releases: Sequence[Release]
 ) -> tuple[float, Capacity]:
-    """When the head is expected to fit, and what it leaves over then. Infinite: nobody knows, so it
-    leaves over what it could never use."""
+    """When the head is expected to fit, and the capacity that it leaves over then. If the time is
+    unknown (infinite), the head leaves over the capacity that it could never use."""
     coming = sorted(releases, key=lambda release: release[0])
     free, fitting = left.free_gpus, len(coming) + 1
     for number, (_, ticket) in enumerate(coming, 1):

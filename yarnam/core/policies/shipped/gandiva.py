@@ -1,6 +1,6 @@
 """Time slices (Xiao et al., "Gandiva", OSDI 2018): where jobs outnumber GPUs, they take turns, by
 suspend and resume. A slice is as long as it must be to keep the measured cost of a pause under
-``cost_share`` of the time. While nobody waits, elastic gangs grow into idle GPUs, and a gang that
+``cost_share`` of the time. While no job waits, elastic gangs grow into idle GPUs, and a gang that
 is spread over more nodes than it needs moves, if it still has ``move_after`` times the cost to
 run."""
 
@@ -38,7 +38,7 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
     waiting = [one for one in view.tickets if not one.is_running]
     inside.sort(key=lambda one: (one.since_s, *arrival(one)))
     over.sort(key=lambda one: (one.since_s, *arrival(one)))
-    # Whoever has waited longest is next: one that was suspended last goes to the end.
+    # The job that has waited longest is next; the one suspended last goes to the end.
     waiting.sort(key=lambda one: (one.since_s, *arrival(one)))
     capacity = view.capacity.emptied()
     taken = {one.job: one.smallest for one in inside if capacity.take(one, one.smallest)}
@@ -58,7 +58,7 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
         _grow(running, taken, capacity)
     running.sort(key=arrival)
     order = [*inside, *in_turn]
-    # Whoever runs stays where it is, unless somebody whose turn it is fits only there.
+    # A running job stays where it is, unless a job whose turn it is fits only there.
     taken, left = settled_first(view, ((*running, *waiting), taken), (order, taken))
     moved = frozenset[str]() if is_contended else _moved(view, settings, running, taken)
     next_change_s = inf
@@ -85,7 +85,7 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
 
 
 def slice_s(ticket: PolicyTicket, settings: Settings) -> float:
-    """As long as it takes for the pause that comes with it to cost no more than its share."""
+    """A slice is long enough for its pause to cost no more than its share."""
     return max(settings["slice"][0], ticket.pause_cost_s / settings["cost_share"][0])
 
 

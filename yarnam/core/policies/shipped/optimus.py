@@ -1,7 +1,7 @@
 """Marginal gain (Peng et al., "Optimus", EuroSys 2018): every job gets its smallest gang, by
 arrival; each further GPU goes to the elastic job whose predicted end it brings forward the most,
 per GPU. Remaining steps come from the fit of the loss curve, speeds from the fit over the sizes
-that the job has run at (``fits``); the job tells both in its ticket."""
+that the job has run at (``fits``); the job reports both in its ticket."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
         for one in running
         if one.is_elastic and one.can_suspend and one.job in taken
     }
-    # Where somebody fits only on the nodes of elastic gangs, these go down to their smallest.
+    # If a job fits only on the nodes of elastic gangs, these go down to their smallest.
     taken, left = settled_first(view, (order, taken), (order, {**taken, **smallest}))
     starting = [one for one in waiting if one.job in taken and one.is_elastic]
     keeps_s = [now_s + settings["interval"][0] for _ in starting[:1]]
@@ -98,7 +98,7 @@ def grow(
 
 
 def marginal_gain(ticket: PolicyTicket, gpus: int, now_s: float) -> float:
-    """By how many seconds one more GPU brings its end forward; 0 means unknown."""
+    """By how many seconds one more GPU brings its end forward; 0 if unknown."""
     left = steps_left(ticket, now_s)
     now_rate, then_rate = ticket.rate(gpus), ticket.rate(gpus + 1)
     if left is None or now_rate <= 0 or then_rate <= 0:
@@ -116,7 +116,7 @@ def steps_left(ticket: PolicyTicket, now_s: float) -> float | None:
 def _shrink_for_others(
     running: list[PolicyTicket], taken: dict[str, int], capacity: Capacity
 ) -> None:
-    """What nobody else gains by, a gang keeps: also one of which no gain is known."""
+    """A gang keeps the GPUs that no other would gain by, even if its own gain is unknown."""
     for ticket in running:
         while ticket.is_elastic and 0 < taken.get(ticket.job, 0) < ticket.gpus:
             if not capacity.take(ticket, 1):

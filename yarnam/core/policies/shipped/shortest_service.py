@@ -1,5 +1,5 @@
-"""Shortest remaining service first (SRSF): by remaining run time times GPUs. A job that tells
-nothing comes after those that do, by arrival."""
+"""Shortest remaining service first (SRSF): by remaining run time times GPUs. A job without a known
+run time comes after the others, by arrival."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Shortest remaining time first (SRTF): by declared or predicted run time. A job that tells
-nothing comes after those that do, by arrival."""
+"""Shortest remaining time first (SRTF): by declared or predicted run time. A job without a known
+run time comes after the others, by arrival."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What yarnam does where nothing else is chosen: the smallest gang first, nobody forever
-(``admission.wait_queue``). This module adds nothing to what ``admission.admit`` decides."""
+"""yarnam's default: the smallest gang first, and no job waits forever (``admission.wait_queue``).
+This module adds nothing to what ``admission.admit`` decides."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Finish-time fairness (Mahajan et al., "Themis", NSDI 2020): rho is the time from submission to
-the expected end here, divided by that of the job alone on its fair part of the cluster. Whoever is
-worst off comes first; who runs keeps its GPUs for a lease."""
+the expected end here, divided by that of the job alone on its fair part of the cluster. The job
+that is worst off comes first; a running job keeps its GPUs for a lease."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from yarnam.core.policies.scheduling_view import SchedulingView
 from yarnam.core.policies.serving import gpus_of, pinned, preemptive
 
 UNKNOWN_S = 3600.0
-"""A job that tells nothing is expected to run as long again as it has run, and at least an hour."""
+"""A job without a known run time is expected to run as long again as it has run, and at least an
+hour."""
 
 LOOKS_A_LEASE = 60
-"""Crossings of two jobs are looked at no more often than this many times in a lease. Ours."""
+"""Crossings of two jobs are considered at most this many times in a lease. The figure is our own
+choice."""
 
 
 def decide(view: SchedulingView, settings: Settings) -> Schedule:

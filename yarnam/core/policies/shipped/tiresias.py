@@ -1,7 +1,7 @@
 """Two-dimensional attained service in discretized queues (Gu et al., "Tiresias", NSDI 2019). Needs
 no run times: a job starts in the first queue and falls to the next when its attained service (GPUs
 times seconds executed) reaches the limit between them; queues are served in turn, each first come
-first served. A job that has waited ``promote`` times as long as it had been executed starts anew in
+first served. A job that has waited ``promote`` times as long as it had been executed goes back to
 the first queue.
 
 The public simulator computes the next demotion as (limit - executed) / GPUs, where limit is in
@@ -66,8 +66,8 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
 def discretized(
     view: SchedulingView, settings: Settings, indices: Sequence[QueueIndex]
 ) -> Schedule:
-    """The rule of ``tiresias`` and ``gittins``. ``indices``: of each queue, what orders its jobs
-    before their places in it do, the largest first; empty means nothing does."""
+    """The rule of ``tiresias`` and ``gittins``. ``indices`` orders the jobs of each queue before
+    their places in it, the largest first; empty for none."""
     limits, now_s, knob = settings["limits"], view.now_s, settings["promote"][0]
     least_run_s = settings["least_run"][0]
     promoted = promotions(view, knob)
