@@ -1,1 +1,1 @@
-"""What became of a job's time and GPUs: the ledger, and what is added up over many jobs."""
+"""The use of a job's time and GPUs: the ledger, and its sums over many jobs."""

@@ -118,13 +118,14 @@ def gpu_seconds(books: Accounts) -> float:
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What does not follow from the journal."""
+    """Facts that do not follow from the journal."""
 
     application: str
     submitted_at_s: float
     settings_version: int
     steps_left: float | None = None
-    """Now, by the program's own report; ``None`` means it does not say how many there are."""
+    """The remaining steps now, by the program's own report; ``None`` if it does not report their
+    total."""
 
 
 def policy_ticket(
@@ -221,5 +222,5 @@ def _with_speed(
 
 
 def _rates(speeds: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
-    """With two digits, so that the ticket seldom changes."""
+    """Round to two digits, so that the ticket seldom changes."""
     return tuple((gpus, float(f"{rate:.2g}")) for gpus, rate in speeds)

@@ -1,4 +1,4 @@
-"""What stays of a job when it has ended: one bounded value, kept apart from the job's own files."""
+"""The record of an ended job: one bounded value, kept apart from the job's own files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from yarnam.core.model.outcomes import FirstCause, Verdict
 from yarnam.core.model.resources import Resources
 
 HISTORY_VERSION = 1
-"""Of history records. A reader takes a newer one as far as it knows its fields."""
+"""The version of history records. A reader takes a newer one as far as it knows its fields."""
 
 MAX_ATTEMPTS = 50
 MAX_RUNS = 20
@@ -176,7 +176,7 @@ def _placement(attempt: int, nodes: tuple[NodeShare, ...]) -> RunPlacement:
 
 
 def thinned(holdings: tuple[Holding, ...]) -> tuple[Holding, ...]:
-    """At most ``MAX_HOLDINGS`` of them. The last one stays: it says when everything was given
+    """Keep at most ``MAX_HOLDINGS`` of them. The last one stays: it shows when everything was given
     back."""
     while len(holdings) > MAX_HOLDINGS:
         holdings = (*holdings[:-1:2], holdings[-1])

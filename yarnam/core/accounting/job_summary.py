@@ -22,7 +22,7 @@ class JobSummary(NamedTuple):
     state: str
     """SUCCEEDED, FAILED or CANCELLED."""
     cause: str
-    """The failure class of its first cause; empty means no process failed."""
+    """The failure class of its first cause; empty if no process failed."""
     locality: str
     exit_code: int
     tasks: int
@@ -32,7 +32,7 @@ class JobSummary(NamedTuple):
     preemptions: int
     submitted_at_s: float
     started_at_s: float
-    """0 means it never ran."""
+    """0 if it never ran."""
     ended_at_s: float
     waiting_s: float
     kept_s: float
@@ -103,7 +103,7 @@ class HistoryFilter:
 
     user: str = ""
     queue: str = ""
-    """With the queues below it."""
+    """The queue with those below it."""
     state: str = ""
     name: str = ""
     """The beginning of it."""
@@ -113,7 +113,7 @@ class HistoryFilter:
     """Ended before this."""
 
     def column_tests(self) -> tuple[tuple[str, Callable[[object], bool]], ...]:
-        """By column, what its value has to pass. Columns are tested before rows are made."""
+        """The test of each column's value. Columns are tested before rows are made."""
         tests: list[tuple[str, Callable[[object], bool]]] = []
         if self.user:
             tests.append(("user", self.user.__eq__))

@@ -1,4 +1,4 @@
-"""Where a job's time went: a fold over its journal, and the ledger that comes of it.
+"""The use of a job's time: a fold over its journal, and the resulting ledger.
 
 The time from the submit to the verdict is cut at each event. A piece belongs to what the gang was
 doing:
@@ -46,7 +46,7 @@ from yarnam.core.model.outcomes import Verdict, VerdictKind
 
 RESOLUTION_S = 1.0
 """Events that come closer to each other count as simultaneous: a gang of a thousand tasks has a
-thousand events together, and its holdings are counted anew for each interval."""
+thousand events together, and its holdings are recounted for each interval."""
 
 MAX_HOLDINGS = 256
 """The most changes of the holdings that are remembered; beyond it, every other one is forgotten."""
@@ -54,7 +54,7 @@ MAX_HOLDINGS = 256
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """What of a gang ran on one node."""
+    """The part of a gang that ran on one node."""
 
     node: str
     rack: str
@@ -76,7 +76,7 @@ class TrainingRun:
     training_gpu_s: float = 0.0
     first_step: int | None = None
     step: int | None = None
-    """``None`` means it reports no steps."""
+    """``None`` if it reports no steps."""
     resumed_step: int | None = None
     saved_step: int | None = None
     saving_s: float = 0.0
@@ -146,8 +146,8 @@ def account_all(
 
 
 def ledger(accounts: Accounts, gang: Gang, now_s: float, verdict: Verdict | None = None) -> Ledger:
-    """The ledger of a job that is in this state, up to its verdict or to now. ``verdict``: of a job
-    that has ended now although its gang knows of none, as its ApplicationMaster was lost."""
+    """The ledger of a job in this state, up to its verdict or to now. ``verdict`` is for an ended
+    job whose gang has none, because its ApplicationMaster was lost."""
     if gang.verdict is None:
         accounts = _advanced(accounts, gang, now_s)
         gang = replace(gang, verdict=verdict)
@@ -163,7 +163,7 @@ def ledger(accounts: Accounts, gang: Gang, now_s: float, verdict: Verdict | None
 
 
 def _advanced(accounts: Accounts, gang: Gang, at_s: float) -> Accounts:
-    """With the time up to ``at_s``, in which the gang was in this state."""
+    """Add the time up to ``at_s``, in which the gang was in this state."""
     wall_s = at_s - accounts.until_s
     if wall_s <= 0:
         return accounts
@@ -277,12 +277,12 @@ def _with_holding(accounts: Accounts, gang: Gang) -> Accounts:
 
 
 def _kept_shares(runs: tuple[TrainingRun, ...], gang: Gang) -> tuple[list[float], bool]:
-    """For each run the share of its training that was kept, and whether that is a guess."""
+    """The share of each run's training that was kept, and whether that is an estimate."""
     uses_sdk = any(run.resumed_step is not None or run.saved_step is not None for run in runs)
     is_estimated = False
     shares: list[float] = []
     limit: float | None = None
-    """Up to this step the training is kept; ``None`` means not known, or nothing."""
+    """The step up to which the training is kept; ``None`` if unknown, or if nothing is."""
     for run in reversed(runs):
         resumed = _start(run, uses_sdk=uses_sdk)
         if not shares:
@@ -306,7 +306,7 @@ def _is_kept_whole(gang: Gang) -> bool:
 
 
 def _start(run: TrainingRun, *, uses_sdk: bool) -> float | None:
-    """The step that a run continued from; ``None`` means not known."""
+    """The step that a run continued from; ``None`` if unknown."""
     if run.resumed_step is not None:
         return run.resumed_step
     if run.is_first or uses_sdk:

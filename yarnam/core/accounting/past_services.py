@@ -1,4 +1,4 @@
-"""What past jobs of a queue have had, as a setting of a policy."""
+"""The attained services of a queue's past jobs, as a setting of a policy."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from yarnam.core.accounting.job_summary import JobSummary
 from yarnam.core.model.job_status import JobState
 
 LEAST_JOBS = 20
-"""Fewer say little of how long others run. Ours."""
+"""Fewer jobs do not show how long others run. The figure is our own choice."""
 
 MOST_SAMPLES = 200
-"""As many quantiles stand for all: each ApplicationMaster of the queue reads them."""
+"""This many quantiles stand for all: each ApplicationMaster of the queue reads them."""
 
 
 def past_services(rows: Iterable[JobSummary], queue: str) -> tuple[float, ...]:
-    """GPU-seconds of the queue's jobs that have ended by themselves, in ascending order, or as many
-    quantiles of them; empty means there were too few."""
+    """GPU-seconds of the queue's jobs that ended on their own, in ascending order, or as many
+    quantiles of them; empty if there were too few."""
     had = sorted(
         row.held_gpu_s
         for row in rows

@@ -21,7 +21,8 @@ STATUS = {
 
 
 class PhillyNode(TypedDict):
-    """What ran on one node; GPUs are numbered within the entry, as the trace numbers them."""
+    """The processes that ran on one node; GPUs are numbered within the entry, as the trace numbers
+    them."""
 
     ip: str
     gpus: list[str]

@@ -1,6 +1,6 @@
-"""Which history records count: those whose figures could be true.
+"""Decide which history records count: those whose figures are possible.
 
-Anybody can write into his own history what he likes, and others read it. A type says nothing of a
+Users can write anything into their own history, and others read it. A type does not limit the
 range: a time of 1e300 s is a number too.
 """
 
@@ -33,7 +33,7 @@ MOST_TEXT = 16_384
 """The most characters of any text: a path on HDFS has up to 8,000."""
 
 MOST_NAME = 1_000
-"""Characters of what stands in a list of jobs. Ours."""
+"""The most characters of a text in a list of jobs. The limit is our own choice."""
 
 
 def believed_record(record: HistoryRecord) -> Union[HistoryRecord, str]:

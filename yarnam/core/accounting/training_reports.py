@@ -5,11 +5,11 @@ from __future__ import annotations
 from yarnam.core.model.events import TrainingReported
 
 SAVED_PERIOD_S = 10.0
-"""A new checkpoint is reported at most so often: what is lost when the ApplicationMaster is lost is
-known to this."""
+"""The least time between reports of new checkpoints: the loss with an ApplicationMaster is known to
+this precision."""
 
 STEP_PERIOD_S = 60.0
-"""A new step alone is reported at most so often: a week of training is 10,000 events."""
+"""The least time between reports of new steps alone: a week of training is 10,000 events."""
 
 
 def is_due(last: TrainingReported | None, new: TrainingReported, *, at_once: bool) -> bool:

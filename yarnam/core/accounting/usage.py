@@ -25,13 +25,13 @@ GROUPS: Mapping[str, Callable[[JobSummary], str]] = {
     "user": lambda summary: summary.user,
     "week": week_of,
 }
-"""By what jobs can be grouped."""
+"""The keys by which jobs can be grouped."""
 
 
 @dataclass(frozen=True, slots=True)
 class CauseOfLoss:
-    """What jobs with this cause have lost: all GPU time that was neither kept nor spent on saving.
-    ``cause``: a failure class; ``preempted`` and ``infrastructure`` where no process failed."""
+    """The loss of jobs with this cause: all GPU time that was neither kept nor spent on saving.
+    ``cause`` is a failure class, or ``preempted`` or ``infrastructure`` if no process failed."""
 
     cause: str
     jobs: int
@@ -65,7 +65,7 @@ def usage(rows: Iterable[JobSummary], by: Sequence[str]) -> tuple[UsageRow, ...]
 
 
 def causes_of(rows: Iterable[JobSummary]) -> tuple[CauseOfLoss, ...]:
-    """What cost the most GPU time."""
+    """The causes that cost the most GPU time."""
     lost: Counter[str] = Counter()
     jobs: Counter[str] = Counter()
     for row in rows:

@@ -1,1 +1,2 @@
-"""What each framework needs of a gang: variables, ports, roles. One module each in `supported`."""
+"""The requirements of each framework on a gang: variables, ports, roles. Each has one module in
+`supported`."""

@@ -26,7 +26,7 @@ class RoleRules:
     """Which roles a job of the framework may have."""
 
     only: tuple[str, ...] = ()
-    """Their names; empty means any."""
+    """The names of the roles; empty for any."""
     needs: tuple[str, ...] = ()
     """Each as in ``worker``, or ``chief or worker``: one of them."""
     single: tuple[str, ...] = ()
@@ -64,21 +64,23 @@ class Framework:
     """Those whose server sets neither SO_REUSEADDR nor SO_REUSEPORT. Each attempt uses one of them
     (``task_ports.in_turn``): the agent lets go of it just before the processes start."""
     interface_variables: tuple[str, ...] = ()
-    """By which it takes the network interface of the node's address, besides NCCL, gloo and torch's
-    RPC: defaults, which the agent sets."""
+    """The variables that name the network interface of the node's address, besides those of NCCL,
+    gloo and torch's RPC: defaults, which the agent sets."""
     one_process: bool = False
-    """A task has one process, unless the spec says otherwise: it drives all GPUs of the task."""
+    """A task has one process, unless the spec sets another number: it drives all GPUs of the
+    task."""
     device_by_local_rank: bool = False
     """Its programs take the device that their local rank names (``cuda:LOCAL_RANK``): of a task
     with a process for each GPU, every process sees all of them, in that order. Those of other
     frameworks see their own alone."""
     forms_anew: bool = False
-    """Its processes form their group anew by themselves when others leave or join: a gang may
-    change its size without a restart."""
+    """Its processes re-form their group on their own when others leave or join: a gang may change
+    its size without a restart."""
     is_launcher: bool = False
-    """That process starts the training processes of the task itself: there is never another."""
+    """That process starts the training processes of the task itself, so a task never has
+    another."""
     program: str = ""
-    """What runs the command of each process: a module of ``yarnam.agent.programs``."""
+    """The program that runs the command of each process: a module of ``yarnam.agent.programs``."""
     roles: RoleRules = RoleRules()
     starter: Starter
 

@@ -34,8 +34,8 @@ def first_ranks(members: Sequence[GangMember]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class GangTable:
-    """Without slots: what holds for the whole gang is computed once, not for each process.
-    ``number``: of a member; ``local``: of a process in it."""
+    """It has no slots, so that values of the whole gang are computed once, not for each process.
+    ``number`` is that of a member, ``local`` that of a process in it."""
 
     job: JobSpec
     members: tuple[GangMember, ...]

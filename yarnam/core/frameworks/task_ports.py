@@ -23,5 +23,5 @@ def in_turn(names: Sequence[str], attempt: int) -> str:
 
 
 def joined(host: str, port: int) -> str:
-    """``host:port``, the host in brackets where it is an IPv6 address."""
+    """``host:port``, the host in brackets if it is an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -28,7 +28,7 @@ class Exclusions:
     Attributes:
         excluded_files: paths relative to the input, in order.
         share: the excluded share of the input's files or bytes, whichever is more, from 0 to 1.
-        still_read: suspected files that are read all the same.
+        still_read: suspected files that are read nevertheless.
         refusal: why the job must not continue; empty if it may.
         proved: those of ``excluded_files`` (or of the refusal) that are proved corrupt.
     """
@@ -46,7 +46,7 @@ def at_submit(given: DataInput) -> Exclusions:
 
 
 def relative(root: str, path: str) -> str:
-    """``path`` as the SDK names it: within the input, or the file's name where it is the input."""
+    """``path`` as the SDK names it: within the input, or the file's name if the input is a file."""
     if path == root:
         return path.rpartition("/")[2]
     return path.removeprefix(f"{root.rstrip('/')}/")
@@ -67,7 +67,7 @@ class EpochBook:
     given_out: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)
 
     def of(self, name: str, epoch: int) -> tuple[str, ...] | None:
-        """``None`` means the epoch has not begun."""
+        """``None`` if the epoch has not begun."""
         return self.given_out.get(name, {}).get(epoch)
 
     def fix(self, name: str, epoch: int, excluded_files: Sequence[str]) -> None:
@@ -89,7 +89,7 @@ class EpochBook:
 def excluded_files_status(
     inputs: Iterable[DataInput], standings: Mapping[str, Exclusions], book: EpochBook
 ) -> tuple[ExcludedFiles, ...]:
-    """For the status: what the newest epoch excludes, and what the next adds."""
+    """The exclusions for the status: those of the newest epoch, and those that the next adds."""
     excluded: list[ExcludedFiles] = []
     for given in inputs:
         now = standings.get(given.name, at_submit(given))

@@ -1,10 +1,10 @@
-"""Which suspected inputs are checked, on which nodes, and what follows from the results. Pure.
+"""Decide which suspected inputs are checked, on which nodes, and what follows from the results.
+Pure.
 
-A training process, or the last lines of a failed one, name a file. It is checked on two nodes
-where there are two: on another one first, and on the one where the suspicion arose. Both see
-damage: the file is corrupt. Neither does: it is not. One alone does: that node reads wrongly, and
-the file is accused by nobody. HDFS itself cannot give the bytes: that is the storage's fault, not
-the data's.
+A training process, or the last lines of a failed one, name a file. It is checked on two nodes if
+there are two: on another one first, and on the one where the suspicion arose. If both see damage,
+the file is corrupt. If neither does, it is not. If only one does, that node reads wrongly, and the
+file is not accused. HDFS itself cannot give the bytes: that is the storage's fault, not the data's.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ WANTED = 2
 """Nodes whose checks settle a suspicion."""
 
 CHECK_LIMIT_S = 300.0
-"""For one check: at 50 MB/s beside a busy training process, a file of 15 GB."""
+"""The time for one check: at 50 MB/s beside a busy training process, a file of 15 GB."""
 
 MAX_EVIDENCE = 500
-"""Characters of what HDFS says of its DataNodes."""
+"""The most characters of HDFS's text about its DataNodes."""
 
 ANSWER_MARGIN_S = 30.0
 """Time for the answer to arrive after the limit."""
@@ -284,7 +284,7 @@ class Suspicions:
                 return
 
     def done(self, number: int, outcome: CheckResult) -> None:
-        """A check has ended. One that nobody waits for any more changes nothing."""
+        """A check has ended. One that is no longer awaited changes nothing."""
         for path, suspicion in self.suspicions.items():
             for one in suspicion.running:
                 if one.order == number:

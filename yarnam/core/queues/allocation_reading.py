@@ -45,7 +45,7 @@ class _Reader:
     def value(
         self, parent: Element, tags: tuple[str, ...], parse: Callable[[str], T], default: T
     ) -> T:
-        """The parsed text of the child that counts; ``default`` where there is none."""
+        """The parsed text of the child that counts; ``default`` if there is none."""
         found = parent.child(*tags)
         if found is None:
             return default

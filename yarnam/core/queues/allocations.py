@@ -20,7 +20,7 @@ class Policy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One XML element. ``text``: what stands before its first child. ``line`` counts from 1;
+    """One XML element. ``text`` is the text before its first child. ``line`` counts from 1;
     ``end_line`` is that of its closing tag."""
 
     tag: str

@@ -18,7 +18,7 @@ UNLIMITED = 2**63 - 1
 
 GPU = "yarn.io/gpu"
 NAMES = ("memory-mb", "vcores", GPU)
-"""As allocation files name the three; in the order of ``Resources``."""
+"""The names of the three in allocation files, in the order of ``Resources``."""
 
 _MEMORY_ALIASES = {"memory": "memory-mb"}
 _PERCENT = re.compile(r"^(-?\d+(?:\.\d*)?)\s*%\s*([a-z]*)", re.IGNORECASE)
@@ -43,7 +43,7 @@ class Limit:
     """Further resource types: YARN has to know them, or it refuses the file."""
 
     def of(self, cluster: Resources) -> Resources:
-        """In amounts, on a cluster of this size. ``UNLIMITED`` where there is no limit."""
+        """The limit in amounts, on a cluster of this size. ``UNLIMITED`` if there is no limit."""
         return Resources(
             _amount(self.memory_mib, cluster.memory_mib),
             _amount(self.vcores, cluster.vcores),

@@ -1,4 +1,4 @@
-"""What becomes of an allocation file under the Capacity Scheduler, in terms of gangs and GPUs.
+"""Convert an allocation file for the Capacity Scheduler, in terms of gangs and GPUs.
 
 Hadoop's ``fs2cs`` converts the file word for word. Here a queue's steady share becomes its
 capacity, and the rest is set so that a gang which ran before can run.
@@ -19,7 +19,7 @@ from yarnam.core.queues.fair_share import Shares, bounds_of, steady_shares
 
 @dataclass(frozen=True, slots=True)
 class ConvertedQueue:
-    """GPUs of one queue before and after. ``changes``: what its gangs will feel."""
+    """GPUs of one queue before and after. ``changes`` are those that its gangs will notice."""
 
     name: str
     minimum: int
@@ -32,7 +32,8 @@ class ConvertedQueue:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """``settings``: of capacity-scheduler.xml, by name. ``changes``: for all queues."""
+    """``settings`` are those of capacity-scheduler.xml, by name. ``changes`` apply to all
+    queues."""
 
     queues: tuple[ConvertedQueue, ...]
     settings: Mapping[str, str]
@@ -40,7 +41,7 @@ class Conversion:
 
 
 def convert(given: Allocations, cluster: Resources) -> Conversion:
-    """``cluster``: what all nodes have together, with GPUs."""
+    """``cluster`` has the resources of all nodes together, with GPUs."""
     shares = steady_shares(given.root, cluster)
     settings = {f"{CAPACITY}.resource-calculator": DOMINANT, **_acls(given.root)}
     queues: list[ConvertedQueue] = []

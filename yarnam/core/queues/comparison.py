@@ -1,4 +1,4 @@
-"""What another allocation file would change: in GPUs, and for the jobs that run."""
+"""The effects of another allocation file: in GPUs, and on the jobs that run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Change:
 
 
 def compare(before: Allocations, after: Allocations, cluster: Resources) -> tuple[Change, ...]:
-    """What differs, queue by queue, in the order of the newer file; queues that are gone last."""
+    """The differences, queue by queue, in the order of the newer file; removed queues come last."""
     old_shares = steady_shares(before.root, cluster)
     new_shares = steady_shares(after.root, cluster)
     old = {queue.name: queue for queue in before.root.walk()}
@@ -114,8 +114,8 @@ def effects(now: QueuesNow, after: Allocations) -> Iterator[Effect]:
 
 
 def not_taken(now: QueuesNow, planned: Allocations) -> list[str]:
-    """The queues that the ResourceManager reports otherwise than the file says; empty means it has
-    taken the file. Weights show in the steady shares; AM shares and timeouts are not reported."""
+    """The queues whose report by the ResourceManager differs from the file; empty if it has loaded
+    the file. Weights show in the steady shares; AM shares and timeouts are not reported."""
     size = now.root.steady_share
     shares = steady_shares(planned.root, size)
     # Queues that were dropped stay while jobs use them, and have a share.
@@ -132,7 +132,7 @@ def not_taken(now: QueuesNow, planned: Allocations) -> list[str]:
 
 
 def _within(maximum: Resources, size: Resources) -> Resources:
-    """As the ResourceManager shows it."""
+    """The value as the ResourceManager shows it."""
     return Resources(
         min(maximum.memory_mib, size.memory_mib),
         min(maximum.vcores, size.vcores),

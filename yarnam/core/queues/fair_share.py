@@ -23,7 +23,7 @@ _ITERATIONS = 25
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one queue may have of one resource."""
+    """One queue's limits on one resource."""
 
     weight: float
     minimum: int
@@ -75,7 +75,7 @@ def _share(claim: Claim, ratio: float) -> int:
 
 
 Shares = Mapping[str, Resources]
-"""By the full names of the queues."""
+"""Shares by the full names of the queues."""
 
 
 def steady_shares(root: QueueConfig, cluster: Resources) -> Shares:
@@ -173,7 +173,7 @@ def starved_of(guaranteed: Resources, demand: Resources, used: Resources) -> Res
 
 
 def as_float32(value: float) -> float:
-    """As Java's ``float`` has it: weights and AM shares are read into one. 0.1 is a little more
+    """Round as Java's ``float`` does: weights and AM shares are read into one. 0.1 is a little more
     than 0.1, which rounding up can see."""
     try:
         found: Union[float, int] = struct.unpack("f", struct.pack("f", value))[0]

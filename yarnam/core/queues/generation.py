@@ -23,7 +23,8 @@ AM_MEMORY_MIB = 2048
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """What one queue gets. ``gpus``: guaranteed; ``maximum`` None: all there are."""
+    """The settings of one queue. ``gpus`` are guaranteed; ``maximum`` is ``None`` for all there
+    are."""
 
     name: str
     gpus: int = 0
@@ -32,7 +33,7 @@ class QueuePolicy:
     max_jobs: int | None = None
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
-    """With ``users``: who may submit; nobody named: everybody."""
+    """With ``users``: the users who may submit; everyone if none is named."""
     is_preemptible: bool = True
     is_fifo: bool = False
     queues: tuple[QueuePolicy, ...] = ()
@@ -40,14 +41,14 @@ class QueuePolicy:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPolicy:
-    """A whole policy. Times in seconds; ``None`` means nothing is preempted for that reason."""
+    """A whole policy. Times in seconds; ``None`` disables preemption for that reason."""
 
     cluster: Resources
     queues: tuple[QueuePolicy, ...]
     minimum_after_s: int | None = None
     fair_share_after_s: int | None = None
     default_queue: str = ""
-    """Full name of the queue for jobs that name none; empty means they are rejected."""
+    """Full name of the queue for jobs that name none; if empty, they are rejected."""
 
 
 def allocation_file(policy: ClusterPolicy) -> str:
@@ -68,7 +69,7 @@ def allocation_file(policy: ClusterPolicy) -> str:
         '<?xml version="1.0"?>\n<allocations>\n'
         + _element("defaultQueueSchedulingPolicy", "drf", 1)
         + timeouts
-        # An ACL is inherited downwards: a queue can shut somebody out only when root does.
+        # An ACL is inherited downwards: a queue can exclude users only if root does.
         + '  <queue name="root">\n'
         + _element("aclSubmitApps", " ", 2)
         + _element("aclAdministerApps", " ", 2)

@@ -55,12 +55,12 @@ class QueueState:
             yield from child.walk()
 
     def find(self, name: str) -> QueueState | None:
-        """By its full name."""
+        """Find a queue by its full name."""
         return next((queue for queue in self.walk() if queue.name == name), None)
 
     @property
     def pending(self) -> Resources:
-        """What its jobs ask for and do not have."""
+        """The resources that its jobs ask for and do not have."""
         return self.demand.minus(self.used)
 
 

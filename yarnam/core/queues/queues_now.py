@@ -60,7 +60,7 @@ class QueuesNow:
     scheduler: Scheduler = Scheduler.FAIR
     admission: Callable[[Ticket], AdmissionDecision] | None = None
     """Whether the holder of a ticket may ask now, if its gang fits (``core.admission``); ``None``
-    means there is no wait queue."""
+    without a wait queue."""
 
     @cached_property
     def by_name(self) -> Mapping[str, QueueState]:
@@ -73,7 +73,7 @@ class QueuesNow:
         return sum(node.free.gpus for node in self.nodes if node.is_usable)
 
     def path(self, name: str) -> tuple[QueueState, ...]:
-        """The queue and those above it, nearest first; empty means there is no such queue."""
+        """The queue and those above it, nearest first; empty if there is no such queue."""
         found: list[QueueState] = []
         while name in self.by_name:
             found.append(self.by_name[name])
@@ -114,8 +114,8 @@ class LargestGang:
 
 
 def largest_gangs(nodes: tuple[Node, ...]) -> tuple[LargestGang, ...]:
-    """For tasks of 1, 2, 4, ... GPUs, up to the largest node. By GPUs alone: memory and cores of a
-    task are not known here."""
+    """Count tasks of 1, 2, 4, ... GPUs, up to the largest node, by GPUs alone: memory and cores of
+    a task are unknown here."""
     usable = [node for node in nodes if node.is_usable]
     most = max((node.total.gpus for node in usable), default=0)
     found: list[LargestGang] = []

@@ -429,7 +429,7 @@ def _packed(demands: Sequence[Demand], usable: Sequence[Node]) -> tuple[int, int
 
 
 def _behind_others(job: QueueJob, now: QueuesNow) -> Wait | None:
-    """By the decision that its ApplicationMaster takes."""
+    """Explain it by the decision that its ApplicationMaster makes."""
     if job.ticket is None or now.admission is None:
         return None
     decision = now.admission(job.ticket)

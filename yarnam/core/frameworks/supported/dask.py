@@ -35,7 +35,7 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
 
 
 _QUIET = ("--no-dashboard",)
-"""It would need a port of its own, and shows what the job does to everybody on the network."""
+"""It would need a port of its own, and shows the job's activity to everyone on the network."""
 
 
 def _options(table: GangTable, number: int) -> tuple[str, ...]:

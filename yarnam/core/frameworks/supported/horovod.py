@@ -2,11 +2,11 @@
 rank 0.
 
 *Local* is within the task, as everywhere: HOROVOD_HOSTNAME is the task's name, by which Horovod
-tells groups of local ranks apart.
+distinguishes groups of local ranks.
 
-In a live gang the store is the driver of Horovod's elastic mode too: it knows who belongs to the
-gang, and gives the ranks, at the start and whenever that changes. HOROVOD_HOSTNAME is the name of
-the task's container then, which no other one ever gets.
+In a live gang the store is the driver of Horovod's elastic mode too: it knows the gang's members,
+and gives the ranks, at the start and whenever that changes. HOROVOD_HOSTNAME is the name of the
+task's container then, which no other one ever gets.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _PORT = "rendezvous"
 _GLOO_S = 300
-"""For all to be there, and for one operation. Horovod's own 30 s (GetTimeoutFromEnv in
-gloo_context.cc) are short for imports on a busy node."""
+"""The time for all processes to be there, and for one operation. Horovod's own 30 s
+(GetTimeoutFromEnv in gloo_context.cc) are short for imports on a busy node."""
 
 
 _RANKS = (

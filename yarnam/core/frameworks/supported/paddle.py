@@ -1,4 +1,5 @@
-"""PaddlePaddle: what ``paddle.distributed.init_parallel_env()`` reads, as its launcher sets it."""
+"""PaddlePaddle: the variables that ``paddle.distributed.init_parallel_env()`` reads, as its
+launcher sets them."""
 
 from __future__ import annotations
 

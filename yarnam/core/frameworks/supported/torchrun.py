@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LAST_CALL_S = 5
 """How long torchruns wait for more of them once the least number is there. Its own 30 s would pass
-at each change: one that comes later is taken in all the same."""
+at each change: one that comes later can still join."""
 _READ_S = 300
 """The time for the first torchrun to serve the store: importing torch takes a minute on a busy
 node."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _PORTS = ("tracker-0", "tracker-1", "tracker-2")
 _LEAVE_S = 10.0
-"""For the other ranks to leave the tracker when rank 0 has ended; it ends with the last of them."""
+"""The time for the other ranks to leave the tracker when rank 0 has ended; it ends with the last of
+them."""
 _TRACKER = """\
 import sys
 from xgboost.tracker import RabitTracker

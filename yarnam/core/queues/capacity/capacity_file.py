@@ -34,7 +34,7 @@ class Setting:
 
 
 class Kind(Enum):
-    """How a capacity is written. The children of a queue have all the same kind."""
+    """The notation of a capacity. All children of a queue use the same kind."""
 
     PERCENT = "percent"
     WEIGHT = "weights"
@@ -89,7 +89,7 @@ class CapacityQueue:
             yield from child.walk()
 
     def share(self, key: str = "capacity") -> Share | None:
-        """``None`` means not set, or no value that YARN takes."""
+        """``None`` if it is not set, or not a value that YARN accepts."""
         found = self.settings.get(key)
         try:
             return read_share(found.value) if found is not None and found.value.strip() else None
@@ -110,7 +110,7 @@ class CapacityConfig:
     """All settings whose names begin with ``yarn.scheduler.capacity`` and others of the file."""
 
     settings: Mapping[str, Setting]
-    """By full name."""
+    """The queues by full name."""
     root: CapacityQueue
     repeated: tuple[Setting, ...] = ()
     """Settings that another one with the same name replaces."""
@@ -128,7 +128,7 @@ class CapacityConfig:
 
 
 def read_settings_of(document: Element) -> CapacityConfig:
-    """From a file's outermost element, ``<configuration>``."""
+    """Read a file from its outermost element, ``<configuration>``."""
     found: list[Setting] = []
     for one in document.children:
         name, value = one.child("name"), one.child("value")
@@ -176,7 +176,7 @@ def _paths(settings: Mapping[str, Setting], twice: list[Setting]) -> dict[str, i
 
 
 def _queue_of(name: str, known: Mapping[str, object]) -> str:
-    """The queue whose setting this is, the longest name that fits; empty means of none."""
+    """The queue of this setting, the longest name that fits; empty if there is none."""
     if not name.startswith(f"{CAPACITY}.root."):
         return ""
     path = name[len(CAPACITY) + 1 :]

@@ -161,7 +161,8 @@ def container_below_task(given: CapacityInput) -> Iterator[Finding]:
         for key, least, default in keys:
             setting = queue.settings.get(key)
             text = setting.value if setting is not None else ""
-            # Where it is set, maximum-allocation says all (seen on a real CapacityScheduler).
+            # If maximum-allocation is set, it replaces these keys (seen on a real
+            # CapacityScheduler).
             if setting is None or not text.isdigit() or "maximum-allocation" in queue.settings:
                 continue
             most = given.number(f"yarn.scheduler.{key}", default)

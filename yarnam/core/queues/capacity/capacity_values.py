@@ -61,12 +61,12 @@ class CapacityInput(SiteFacts):
 
     @cached_property
     def largest_node(self) -> int:
-        """Its GPUs; 0 means not known."""
+        """Its GPUs; 0 if unknown."""
         return max((node.total.gpus for node in self.nodes), default=0)
 
     @cached_property
     def gpus(self) -> Mapping[str, float]:
-        """What each queue is guaranteed on this cluster."""
+        """The guarantee of each queue on this cluster."""
         found: dict[str, float] = {"root": float(self.cluster.gpus)}
         for queue in self.queues():
             shares = {one.path: one.share() for one in queue.children}
