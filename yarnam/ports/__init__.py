@@ -76,8 +76,8 @@ class ClusterView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentStaging:
-    """How far an agent last said it was with its task's inputs. Sizes in bytes; ``left_s``: None
-    is not known."""
+    """An agent's last report of its progress with its task's inputs. Sizes in bytes; ``left_s`` is
+    ``None`` if unknown."""
 
     ask: AskId
     files: int
@@ -110,8 +110,8 @@ class TaskMailbox(Protocol):
     def launch(
         self, attempt: int, members: Sequence[GangMember], waiting: Collection[AskId] = ()
     ) -> None:
-        """Tell each member to start its processes with the ranks that follow from the order, but
-        for those that are ``waiting``: a later call tells these."""
+        """Order each member to start its processes with the ranks that follow from the order,
+        except those that are ``waiting``: a later call orders these."""
 
     def stop(
         self,
@@ -149,8 +149,8 @@ class TaskMailbox(Protocol):
 
 
 class NodeHints(Protocol):
-    """What jobs tell one another about nodes, where there is a place for it (ZooKeeper). Best
-    effort in both directions: a hint that is lost costs an attempt, no more. Never raises."""
+    """Hints about nodes between jobs, if there is a place for them (ZooKeeper). Best effort in both
+    directions: a lost hint costs one attempt, no more. Never raises."""
 
     def start(self, inbox: Inbox) -> None:
         """Begin to report other jobs' strikes as ``NodesSuspected``: those there are, then each
@@ -164,7 +164,7 @@ class NodeHints(Protocol):
 
 
 class NoNodeHints:
-    """``NodeHints`` where there is nobody to tell."""
+    """``NodeHints`` without a place for hints."""
 
     def start(self, inbox: Inbox) -> None:
         pass
@@ -210,7 +210,7 @@ class StateStore(Protocol):
         """Whole or not at all; on disk when it returns. Raises Unavailable, Superseded."""
 
     def get(self, name: str) -> bytes | None:
-        """``None`` means there is no such record. Raises Unavailable."""
+        """``None`` if there is no such record. Raises Unavailable."""
 
     def remove(self, name: str) -> None:
         """Afterwards there is none. Raises Unavailable, Superseded."""

@@ -42,7 +42,7 @@ class BlacklistNotifier(Protocol):
     """Notifies others that the entries at a location have changed."""
 
     def notify(self, places: Iterable[str]) -> None:
-        """Notify all subscribers. At most 10 s. Raises Unavailable: nobody was notified."""
+        """Notify all subscribers. At most 10 s. Raises Unavailable if none was notified."""
 
     def subscribe(self, places: Iterable[str], on_change: Callable[[], None]) -> Subscription:
         """Call ``on_change``, which must not block, after each notification for one of the

@@ -41,8 +41,8 @@ class Launcher(Protocol):
         at most 120 s."""
 
     def tokens_end_s(self) -> float | None:
-        """When the delegation tokens of the application that was submitted last end, in seconds
-        since 1970; ``None`` means it has none, or that is not known."""
+        """When the delegation tokens of the last submitted application end, in seconds since 1970;
+        ``None`` if it has none, or that is unknown."""
 
     def close(self) -> None:
         """Let go of everything, a start under way included. Idempotent; at most 5 s."""
@@ -67,7 +67,7 @@ class JobClient(Protocol):
         """Ask the AM to cancel the job. Raises Unavailable."""
 
     def scale(self, *, by: str, tasks: int | None) -> None:
-        """Request this many tasks of the elastic role; ``None`` means the job chooses on its own
+        """Request this many tasks of the elastic role; with ``None`` the job chooses on its own
         again. Raises Unavailable."""
 
     def suspend(self, *, by: str, limit_s: float, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""What agents and ApplicationMaster say to one another about the job's inputs."""
+"""The exchange between agents and ApplicationMaster about the job's inputs."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class InputService(Protocol):
     """The AM's side. Thread-safe."""
 
     def excluded_now(self) -> Mapping[str, Sequence[str]]:
-        """By input, the files that processes which start now do not read: paths relative to its
-        URI. Returns immediately."""
+        """The files, by input, that processes starting now do not read: paths relative to its URI.
+        Returns immediately."""
 
     def settle(self, name: str, epoch: int) -> tuple[str, ...]:
         """The files that this epoch excludes from the input, decided at the first call for good.
         At most 60 s. Raises YarnamError: there is no such input, HDFS does not answer."""
 
     def complain(self, node: str, complaints: Sequence[SuspectReport]) -> None:
-        """Somebody on this node has met what may be damage. Returns immediately."""
+        """A process on this node has met possible damage. Returns immediately."""
 
     def next_check(self, node: str) -> CheckOrder | None:
         """Return the next check for this node; the call is its sign of life. Returns

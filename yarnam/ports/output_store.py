@@ -47,8 +47,8 @@ class OutputStore(Protocol):
         was stopped before that. If several tasks wrote one name, the first one keeps it."""
 
     def find_stored(self) -> StoredOutputs | None:
-        """After a stop: what is stored in spite of it. ``None`` means nothing, and an output that
-        was there before is there again."""
+        """After a stop: the outputs stored in spite of it. ``None`` if there are none, so that an
+        earlier output is in place again."""
 
     def give_up(self, *, is_kept: bool) -> None:
         """The job has not succeeded: keep what its tasks wrote beside the output, or take it

@@ -1,4 +1,4 @@
-"""What stays of a job's pre-run when it is over."""
+"""The lasting result of a job's pre-run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The snapshot of the cluster that jobs which wait share, so that not each of them asks the
-ResourceManager for all nodes.
+"""A snapshot of the cluster that waiting jobs share, so that not each of them asks the
+ResourceManager for all nodes. No safety rests on it: no job asks for containers by another job's
+snapshot, since any client may have written it.
 
 No safety rests on it: nobody asks for containers by another job's snapshot. Anybody may have
 written it.
@@ -17,8 +18,8 @@ class SharedSnapshots(Protocol):
     that place does not answer."""
 
     def newest(self, max_age_s: float) -> ClusterSummary | None:
-        """``None`` means there is none, it is older (by the place's own account of when it was
-        written), it cannot be read, or it is this job's own."""
+        """``None`` if there is none, it is older (by the store's own time of writing), it cannot be
+        read, or it is this job's own."""
 
     def publish(self, snapshot: ClusterSnapshot) -> None:
         """Replaces the newest one. One that is too large to be shared is not published."""

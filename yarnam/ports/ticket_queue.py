@@ -21,7 +21,8 @@ class Confirmation:
     """Which applications of yarnam's live, by the ResourceManager."""
 
     applications: Mapping[str, LiveApplication] | None
-    """By name; ``None`` means it does not answer, and has not for some time."""
+    """The applications by name; ``None`` if the ResourceManager does not answer, and has not for
+    some time."""
     trouble: str = ""
     """Why not."""
 
@@ -34,12 +35,12 @@ class LiveApplications(Protocol):
         not been requested yet causes a new request, within limits."""
 
     def newest_attempt(self, application: str) -> int:
-        """The number of its newest AM attempt; 0 means not known."""
+        """The number of its newest AM attempt; 0 if unknown."""
 
 
 Claim = Callable[[TicketList], Ticket | None]
-"""The ticket by which this job asks, given the others; ``None`` means it may not ask. Pure; it may
-be called more than once."""
+"""The ticket by which this job asks, given the others; ``None`` if it may not ask. Pure; it may be
+called more than once."""
 
 
 class TicketQueue(Protocol):

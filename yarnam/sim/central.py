@@ -20,7 +20,7 @@ from yarnam.sim.world import JobRecord
 from yarnam.sim.yarn_model.sim_queues import queue_tree
 
 LEAST_LEFT_S = 900.0
-"""A gang that has declared nothing is expected to run at least so much longer."""
+"""A gang without a declared run time is expected to run at least this much longer."""
 
 Piece = tuple[int, int]
 """A node and the containers of the job that go there."""

@@ -11,7 +11,7 @@ from yarnam.sim.world import JobRecord
 
 FLOOR_S = 60.0
 """Waits below a minute count as a minute when two schedulers' waits of one job are divided: 3 s are
-not "three times as bad" as 1 s for somebody who submits a training job."""
+not "three times as bad" as 1 s for the user of a training job."""
 
 
 SHORT_S = 10.0

@@ -39,7 +39,7 @@ class Deal(Enum):
     """In which order the model RM serves those that ask."""
 
     FAIR = "fair"
-    """As the Fair Scheduler: least use per weight first, queues then applications."""
+    """The Fair Scheduler's order: least use per weight first, queues then applications."""
     RANDOM = "random"
     """Any ask that fits, uniformly: what the closed form of a deadlock assumes."""
 
@@ -212,13 +212,14 @@ class SimSettings:
     """Virtual time after which the run is cut off; jobs that have not ended then never will."""
     faults: tuple[Fault, ...] = ()
     policy: str = "smallest-first"
-    """With tickets: of every queue (``core.policies``)."""
+    """The policy of every queue (``core.policies``); needs tickets."""
     policy_settings: Settings = field(default_factory=dict)
     checkpoint_s: float = 600.0
-    """Processes that start again continue from their last checkpoint: so often they write one. A
-    gang that is suspended writes one before it stops."""
+    """The interval between checkpoints, from which restarted processes continue. A gang that is
+    suspended writes one before it stops."""
     start_cost_s: float = 0.0
-    """From the start of all processes until they train: what loading a checkpoint takes, say."""
+    """The time from the start of all processes until they train, for loading a checkpoint for
+    example."""
 
 
 SCALING = 0.9

@@ -29,7 +29,7 @@ from yarnam.core.model.tickets import RunningGang, Ticket
 
 class SimTicketQueue:
     """Tickets and running gangs. ``version`` grows with each change that could alter a decision,
-    ``freed`` when what somebody has requested is counted no longer."""
+    ``freed`` when a job's request is no longer counted."""
 
     def __init__(self) -> None:
         self.tickets: dict[int, Ticket] = {}
@@ -80,7 +80,7 @@ class SimTicketQueue:
             self.version += 1
 
     def queue_snapshot(self, snapshot: ClusterSnapshot, now_s: float) -> QueueSnapshot:
-        """What all jobs see."""
+        """The view that all jobs share."""
         return self._shared.queue_snapshot(snapshot, self.tickets, self.running, now_s)
 
     def may_pass(self, ticket: Ticket, now_s: float) -> bool:
@@ -99,18 +99,18 @@ class SimTicketQueue:
 
 
 class _SharedView:
-    """What all jobs see alike, made anew only where something has changed."""
+    """The view that all jobs share, built again only after a change."""
 
     def __init__(self) -> None:
         self.running: tuple[RunningGang, ...] | None = None
-        """``None`` means they have changed."""
+        """``None`` after a change."""
         self._ages: GangAges | None = None
         self._gangs_on: GangsOnNodes = {}
         self._gone: list[Ticket] = []
         self._come: list[Ticket] = []
         self._acquiring: dict[int, Ticket] = {}
         self._known_gpus = Counter[str]()
-        """Of gangs that run or are being acquired, by queue."""
+        """The GPUs of gangs that run or are being acquired, by queue."""
         self._has_started = False
         """Or ended, since the tickets were sorted: a gang."""
         self._tickets: tuple[Ticket, ...] = ()
@@ -125,7 +125,7 @@ class _SharedView:
 
     @property
     def kept(self) -> HeadReservation | None:
-        """As the last who looked has found out."""
+        """The reservation that the last job to decide has found."""
         return self._places[0].kept if self._places else None
 
     def forget(self) -> None:
@@ -202,7 +202,7 @@ class _SharedView:
         )
 
     def _sort(self, snapshot: ClusterSnapshot, *, has_changed: bool) -> None:
-        """The order of the tickets; from what it was where it is known."""
+        """The order of the tickets; updated from the last order if that is known."""
         known = self._presorted
         if known is None and (has_changed or self._queues is None):
             self._presorted = presorted(snapshot, self._tickets, self._sizes, self._known_gpus)

@@ -152,7 +152,7 @@ class _Watchers:
             self._active = ActivePolicy(policy, settings.policy_settings, 1)
 
     def of(self, queue: str) -> ScheduleWatcher | None:
-        """``None`` means jobs wait by themselves."""
+        """``None`` if jobs poll on their own."""
         if self._active is not None and queue not in self._of:
             self._of[queue] = ScheduleWatcher(queue, self._world, self._active)
         return self._of.get(queue)

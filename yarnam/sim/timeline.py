@@ -35,7 +35,7 @@ class Timeline:
         # By time, then by number, which differs: tuples compare without a call of Python.
         self._number = 0
         self._most = LEAST_FORGOTTEN
-        """With this many, those that have been cancelled go: most timers never fire."""
+        """Above this number, cancelled timers are removed: most timers never fire."""
 
     def at(self, at_s: float, call: Call, number: int | None = None) -> Appointment:
         """Call at that time, or now if it is past. ``number``: one of those reserved."""

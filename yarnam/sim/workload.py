@@ -116,9 +116,9 @@ def _draw(dice: random.Random, settings: WorkloadSettings, rm: RmSettings) -> _D
 def _initial_gangs(
     dice: random.Random, settings: WorkloadSettings, rm: RmSettings
 ) -> tuple[InitialGang, ...]:
-    """What runs at the start. A job is met running in proportion to its duration, at a uniform
-    point of it. The cluster is filled up, then gangs are taken away at random until the share is
-    right: so free GPUs are scattered as they are in life."""
+    """The gangs that run at the start. A job is met running in proportion to its duration, at a
+    uniform point of it. The cluster is filled up, then gangs are taken away at random until the
+    share is right: so free GPUs are scattered as they are in life."""
     pool = [_draw(dice, settings, rm) for _ in range(20 * rm.nodes)]
     met = iter(dice.choices(pool, [job.duration_s for job in pool], k=len(pool)))
     free = [rm.gpus_per_node] * rm.nodes

@@ -1,4 +1,4 @@
-"""What all jobs of one run share, and what is written down about them."""
+"""The state that all jobs of one run share, and their records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OnWait = Callable[[SimJob, Ticket, QueueSnapshot], "float | None"]
 
 @dataclass(slots=True)
 class JobRecord:
-    """What became of one job. Virtual seconds; ``None`` means it never came to that."""
+    """The history of one job. Virtual seconds; ``None`` if it never got that far."""
 
     job: SimJob
     stood_s: float | None = None
@@ -38,7 +38,7 @@ class JobRecord:
     """On how many nodes it ran."""
     racks: int = 0
     held: list[tuple[float, float, int]] = field(default_factory=list[tuple[float, float, int]])
-    """From when to when its whole gang stood, each time and in each size, and on how many GPUs."""
+    """The periods in which its whole gang stood, in each size, and its GPUs."""
     resizes: int = 0
     """Changes of the size of a gang that stood."""
     preemptions: int = 0

@@ -1,4 +1,4 @@
-"""What single values must look like beyond their type, and what two keys together must satisfy.
+"""Checks of single values beyond their type, and of two keys together.
 
 Checks also run on a document in which placeholders replace the values already found wrong. Each
 check names the paths it reads (``involves``) and reports nothing when one of them is broken.
@@ -506,7 +506,7 @@ def _check_elastic(document: Document, problems: Problems) -> None:
 
 
 def _check_live(document: Document, problems: Problems) -> None:
-    """What changes its size while its processes continue."""
+    """Check a gang that changes its size while its processes continue."""
     restart: Path = ("elastic", "restart")
     framework = framework_named(document.framework)
     if not framework.forms_anew:
@@ -540,14 +540,14 @@ def _check_live(document: Document, problems: Problems) -> None:
 def _check_schedule(
     document: Document, limits_path: Path, limits: TaskRange | GpuRange, problems: Problems
 ) -> None:
-    """Each entry has one of the two times, all the same one, and they rise; its size is one that
-    the job may have."""
+    """Each entry has one of the two times, all entries the same one, and the times rise; its size
+    is one that the job may have."""
     schedule: Path = ("elastic", "schedule")
     entries = document.elastic.schedule
     if entries and document.checkpoint is None and document.elastic.restart:
         text = "needs a `checkpoint`: each change of size starts the processes again"
         problems.add(schedule, text, (schedule, ("checkpoint",)))
-    # What `submit` makes of a range of GPUs: tasks that divide both ends.
+    # The tasks that `submit` makes of a range of GPUs: they divide both ends.
     each = gcd(limits.min, limits.max) if isinstance(limits, GpuRange) else 1
     unit = "GPUs" if isinstance(limits, GpuRange) else "tasks"
     for index, one in enumerate(entries):

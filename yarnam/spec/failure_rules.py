@@ -1,4 +1,4 @@
-"""From entries of rules to the rules themselves: what an entry leaves out is its class's."""
+"""Read failure rules from their entries: the class provides the defaults."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class _SiteFile(Section):
 
 def site_rules(conf_dir: Path | None, environ: Mapping[str, str]) -> tuple[FailureRule, ...]:
     """The administrators' rules: of ``failure-rules.yaml`` beside yarn-site.xml, or of the file
-    that YARNAM_FAILURE_RULES names; none where there is no file. Raises BadConfig."""
+    that YARNAM_FAILURE_RULES names; none if there is no file. Raises BadConfig."""
     named = environ.get(SITE_VARIABLE)
     if named is None and conf_dir is None:
         return ()

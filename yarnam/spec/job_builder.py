@@ -170,7 +170,7 @@ def _role(name: str, role: Role, document: Document, variables: _Variables) -> j
 
 
 def _node_label(role: Role, document: Document) -> str | None:
-    """``None`` means all roles have the same one, the job's."""
+    """``None`` if all roles have the job's."""
     if all(one.node_label is None for one in (document.roles or {}).values()):
         return None
     return document.placement.node_label if role.node_label is None else role.node_label

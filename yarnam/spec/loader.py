@@ -43,8 +43,8 @@ def parse_spec_text(
     environ: Mapping[str, str] = os.environ,
     check_paths: bool = True,
 ) -> JobSpec:
-    """Read a spec from YAML text; ``source`` names it in messages. ``check_paths``: whether the
-    local files to ship must exist."""
+    """Read a spec from YAML text; ``source`` names it in messages. With ``check_paths`` the local
+    files to ship must exist."""
     surroundings = Surroundings(FilePath(base_dir).absolute(), user, environ, check_paths)
     return _parse(yaml_tree.tree_from_text(text, source), surroundings)
 

@@ -92,7 +92,7 @@ def _check_ready(name: str, role: Role, document: Document, problems: Problems) 
     path: Path = ("roles", name, "ready", "port")
     port = role.ready.port
     framework = framework_named(document.framework)
-    # Nobody sees when a server listens on a port that the agent does not hold any more.
+    # A server's port cannot be observed once the agent does not hold it any more.
     seen = [name for name in framework.ports if name not in framework.bare_ports]
     ports = (*role.ports, *document.ports, *seen)
     if port is not None and port not in ports:

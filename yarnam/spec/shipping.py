@@ -25,7 +25,7 @@ from yarnam.spec.sections.role_sections import ShippedPath
 from yarnam.spec.yaml_tree import Path
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
-"""What YARN's localizer unpacks (FileUtil.unTar and unZip, by extension)."""
+"""The archives that YARN's localizer unpacks (FileUtil.unTar and unZip, by extension)."""
 
 CODE_NAME = "code"
 ENVIRONMENT_NAME = "environment"

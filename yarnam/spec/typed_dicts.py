@@ -13,8 +13,8 @@ class _AfterRoleRequired(TypedDict):
 
 
 class AfterRoleDict(_AfterRoleRequired, total=False):
-    """A role whose tasks come first. The containers of all roles are acquired together all the
-    same; only the processes of this role wait."""
+    """A role whose tasks come first. The containers of all roles are still acquired together; only
+    the processes of this role wait."""
     until: Literal['started', 'ready']
     """`started`: all of its processes run. `ready`: they say so (`yarnam.train.ready()`), or listen
     on the port that its `ready` names."""
@@ -33,7 +33,7 @@ class ApplicationMasterDict(TypedDict, total=False):
     (`yarn.resourcemanager.am.max-attempts`)."""
     attempts_interval: str
     """How long a failed AM attempt counts, whichever of its processes failed. A job of weeks
-    outlives an AM that dies now and then."""
+    survives an AM that dies occasionally."""
     agent_silence: str
     """A container that has not sent a heartbeat for this long is lost."""
     orphan_timeout: str
@@ -171,7 +171,7 @@ class ElasticDict(TypedDict, total=False):
     `restart` is `false`."""
     restart: bool
     """Whether a change of size restarts all processes. `false`: those that stay continue, and their
-    framework forms the group anew; for `torchrun` and `horovod`. See [elastic
+    framework re-forms the group; for `torchrun` and `horovod`. See [elastic
     gangs](../how-to/elastic-gangs.md#go-on-without-a-restart)."""
 
 
@@ -240,7 +240,7 @@ class FailureRuleEntryDict(_FailureRuleEntryRequired, total=False):
     blame: Literal['user', 'infra']
     """Who has to act: `user` or `infra`."""
     explanation: str
-    """What happened, for the verdict."""
+    """The explanation for the verdict."""
     hint: str
     """The next step for the user, for the verdict."""
 
@@ -315,7 +315,7 @@ class ImageDict(_ImageRequired, total=False):
     """A container image of the site's registry, for the tasks' containers."""
     mounts: list[str]
     """Directories of the node, as `source:destination:mode`, where mode is `ro` or `rw`. The site
-    says which it allows."""
+    decides which are allowed."""
 
 
 class _InputRequired(TypedDict):
@@ -433,7 +433,7 @@ class PlacementDict(TypedDict, total=False):
     of names separates tasks of different roles. `[ps, [ps, worker]]` does both for `ps`."""
     node_label: str
     """The YARN node label of the only nodes that may run tasks (Capacity Scheduler). Default: the
-    nodes without a label. The ApplicationMaster runs where the queue's default label says."""
+    nodes without a label. The ApplicationMaster runs on the nodes of the queue's default label."""
     near_data: bool
     """Among otherwise equal placements, prefer nodes that store more of the job's input bytes."""
     check: Literal['off', 'quick', 'full']
@@ -478,19 +478,19 @@ class RetryDict(TypedDict, total=False):
     """How often a gang is restarted after it has run."""
     max_restarts: int
     """Restarts after infrastructure faults (a lost node, an unresponsive agent), whether lost tasks
-    are replaced in place or the whole gang is acquired again. 0 means never. Preemptions do not
+    are replaced in place or the whole gang is acquired again. 0 disables them. Preemptions do not
     count."""
     on_user_failure: int
     """Restarts after failures of the job's own code, counted separately. Failures that cannot end
     otherwise (an import error, for example) are never retried: [failure rules](failure-rules.md).
-    Both numbers count restarts in a row without progress: they start anew when the job reports a
-    step beyond all earlier ones."""
+    Both numbers count restarts in a row without progress: they reset when the job reports a step
+    beyond all earlier ones."""
     more_memory: MoreMemoryDict
     """Restart in larger containers after a process ran out of memory. Default: no, the job ends or
     uses up `on_user_failure`."""
     rules: list[FailureRuleEntryDict]
-    """What failures of this job mean, where the shipped rules do not know it or the job knows
-    better."""
+    """Rules for failures of this job that the shipped rules do not know, or classify
+    differently."""
     blacklist: BlacklistDict
 
 
@@ -509,7 +509,7 @@ class RoleDict(TypedDict, total=False):
     vcores: int
     """Virtual cores per task. Default: `vcores_per_gpu` times `gpus`; 1 without GPUs."""
     command: Union[str, list[Union[str, float]]]
-    """What each process runs. Default: the job's `command`."""
+    """The command of each process. Default: the job's `command`."""
     env: dict[str, Union[Union[str, float], ClientValueDict]]
     """Environment variables for this role, which override the job's `env`."""
     ports: list[str]
@@ -520,9 +520,9 @@ class RoleDict(TypedDict, total=False):
     processes_per_task: int
     """The number of processes, instead of `processes`. It must divide the number of GPUs."""
     completion: Union[Literal['all', 'any', 'chief'], AtLeastDict]
-    """Which tasks must succeed: `all`, `any`, `{at_least: 3}`, or `chief` (role `chief` where there
-    is one, else the first task of this role). A task that fails stops the job only where this
-    cannot be met any more. See [roles](../how-to/roles.md)."""
+    """Which tasks must succeed: `all`, `any`, `{at_least: 3}`, or `chief` (role `chief` if there is
+    one, else the first task of this role). A task that fails stops the job only if this can no
+    longer be met. See [roles](../how-to/roles.md)."""
     service: bool
     """Stop this role when the others are complete: for parameter servers, TensorBoard, notebooks.
     Default: true for a role `ps` beside others."""
@@ -616,7 +616,7 @@ class JobDict(_JobRequired, total=False):
     """Which rendezvous variables to set for the processes, besides the generic ones. See
     [frameworks](../how-to/frameworks.md)."""
     command: Union[str, list[Union[str, float]]]
-    """What each process runs: a list of arguments, passed unchanged, or one line for
+    """The command of each process: a list of arguments, passed unchanged, or one line for
     `/bin/bash -c`. yarnam expands nothing in it: `${...}` is left to the shell."""
     files: list[Union[str, ShippedPathDict]]
     """Files to place in the working directory of every container."""

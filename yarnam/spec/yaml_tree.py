@@ -120,7 +120,7 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
 
 
 def tree_from_text(text: str, source: str) -> Tree:
-    """Parse YAML. Never raises for what the text says: see ``problems``."""
+    """Parse YAML. Never raises for errors in the text: see ``problems``."""
     tree = Tree(source)
     text = text.removeprefix("\ufeff")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
@@ -289,7 +289,7 @@ class _Reading:
     def _merged(
         self, node: Node, path: Path, above: tuple[int, ...]
     ) -> Iterator[tuple[str, tuple[Node, Node]]]:
-        """The pairs that ``<<`` brings in; the first of several mappings wins, as YAML says."""
+        """The pairs that ``<<`` brings in; the first of several mappings wins, as in YAML."""
         sources = node.value if isinstance(node, SequenceNode) else [node]
         for source in sources:
             self._nodes += 1

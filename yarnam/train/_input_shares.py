@@ -1,8 +1,8 @@
-"""Which files of an input each process reads in an epoch. Pure: the agent uses it too.
+"""Decide which files of an input each process reads in an epoch. Pure: the agent uses it too.
 
 Files are divided into *shares*, one for each process that reads: each file goes to the share that
 has the fewest bytes so far, large files first. So no share has more than the mean and one file, and
-everybody who knows the same files computes the same shares. (Graham's longest-processing-time
+every process that knows the same files computes the same shares. (Graham's longest-processing-time
 rule, SIAM J. Appl. Math. 17, 1969: at most 4/3 of the best possible.)
 
 What has been read of an epoch is a ``Progress``. Each process knows its own; merged over all
@@ -46,7 +46,8 @@ class Progress:
     begun: Mapping[int, int] = field(default_factory=dict)
 
     def plus(self, other: Progress) -> Progress:
-        """What either of two has read; of a file that both have begun, the larger count."""
+        """The files that either of two has read; of a file that both have begun, the larger
+        count."""
         done = self.done | other.done
         begun: dict[int, int] = {}
         for source in (self.begun, other.begun):
@@ -70,7 +71,7 @@ class Partitioner:
     Attributes:
         files: all of it, in the order that gives them their numbers.
         is_fixed: a file goes to the same share in every epoch, because the nodes have copies of
-            their shares only. If not, each epoch is divided anew.
+            their shares only. If not, each epoch is divided separately.
         is_shared: each file is one share's. If not, every process reads all of them.
     """
 
@@ -133,15 +134,14 @@ def in_order(files: Sequence[InputFile], numbers: Iterable[int], salt: str) -> l
 
 @dataclass(frozen=True)
 class ReaderState:
-    """What one process has read.
+    """The reads of one process.
 
     Attributes:
         share, shares: its share, of how many.
         first: the first epoch that it read in with these shares.
         epoch: the one that it is in: of those from ``first`` on it has read its whole share.
-        own: what it has read of ``epoch``.
-        before: of the epochs from ``first`` on, what had been read before by whomever; each process
-            carries its part of that.
+        own: its reads of ``epoch``. before: earlier reads, by any process, of the epochs from
+            ``first`` on; each process carries its part of that.
     """
 
     share: int

@@ -63,7 +63,7 @@ def inputs(name: str, default: str | None = None) -> Inputs:
 
 
 class _Reading:
-    """What one process has read of an input, and what is left to read."""
+    """The reads of one process of an input, and the files that are left."""
 
     def __init__(self, listed: InputListing, share: int, shares: int) -> None:
         self.listed = listed

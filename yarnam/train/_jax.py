@@ -25,7 +25,7 @@ def initialize_jax(**options: Any) -> bool:
         "process_id": rank(),
     }
     if rank() == 0:
-        # JAX's own default is all interfaces; the gang comes to this address.
+        # JAX's own default is all interfaces; the gang connects to this address.
         os.environ.setdefault(
             "JAX_COORDINATOR_BIND_ADDRESS", os.environ["YARNAM_COORDINATOR_ADDRESS"]
         )

@@ -82,8 +82,8 @@ class _Environment:
         return _number("GROUP_RANK")
 
     def validate_settings(self, num_devices: int, num_nodes: int) -> None:
-        """Raises ValueError. Of tasks that differ in size at least one is not of the mean size, so
-        that at least one process says so."""
+        """Raises ValueError. If tasks differ in size, at least one is not of the mean size, so that
+        at least one process reports it."""
         mine, tasks = _number("LOCAL_WORLD_SIZE"), _tasks()
         if mine * tasks != self.world_size():
             raise ValueError(
@@ -102,13 +102,13 @@ class _Environment:
 
 
 def _environment_class() -> Any:
-    """Of every Lightning that the program has loaded: each looks for its own class."""
+    """The modules of every Lightning that the program has loaded: each looks for its own class."""
     bases = tuple(module.ClusterEnvironment for module in _loaded())
     return type("YarnamEnvironment", (_Environment, *bases), {})
 
 
 def _loaded() -> list[ModuleType]:
-    """Raises ImportError where there is none."""
+    """Raises ImportError if there is none."""
     found = [module for name in _MODULES if (module := sys.modules.get(name)) is not None]
     if found:
         return found

@@ -57,7 +57,8 @@ class MlflowRun:
         last = max(metric.step for metric in metrics)
         for start in range(0, len(metrics), MAX_METRICS):
             self._client.log_batch(self._id, metrics=metrics[start : start + MAX_METRICS])
-        # After the values: who is killed in between sends some of them twice, and misses none.
+        # It follows the values: a process that is killed in between sends some of them twice, and
+        # misses none.
         self._client.log_batch(self._id, tags=[RunTag(STEP_TAG, str(last))])
 
     def close(self, end: str) -> None:

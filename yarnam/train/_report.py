@@ -30,8 +30,8 @@ _MAX_VALUES = 64
 _MAX_NAME = 100
 
 _SEND_EVERY_S = 1.0
-"""Between two reports that are sent, at least. More often would wake the agent for nothing, which
-tells the ApplicationMaster every other second."""
+"""The least time between two reports. More often would wake the agent for nothing, which informs
+the ApplicationMaster every other second."""
 
 _MARK = struct.Struct("<qd")
 """The newest step, and when it was reported; ``yarnam.agent.metrics_inbox`` reads it."""
@@ -191,8 +191,8 @@ def _observe(step: int | None, metrics: dict[str, Any]) -> None:
 
 def ready() -> None:
     """This process is ready for the roles that start after its own (``after`` in the spec, until
-    ``ready``). A task is when all of its processes are. Never blocks and never raises; said again
-    with each later report."""
+    ``ready``). A task is when all of its processes are. Never blocks and never raises; each later
+    report repeats it."""
     global _is_ready  # noqa: PLW0603 - of the process, as the socket is
     _is_ready = True
     _report_pause()
@@ -269,7 +269,7 @@ def _send_last(address: str) -> None:
 
 def request_size(gpus: int | None) -> None:
     """Ask for another size of an elastic job, as ``yarnam scale`` does: the GPUs of the whole gang.
-    ``None`` means the job chooses again.
+    With ``None`` the job chooses again.
 
     Call it at the beginning of an epoch: the gang takes the size as soon as it fits, and for that
     all processes stop at one step and start again from their checkpoint, with new ranks. A size

@@ -1,7 +1,7 @@
-"""Records that training code skips: counted, reported, and suspected for everybody else.
+"""Records that training code skips: counted, reported, and suspected for all jobs.
 
-A thread of its own reports what was skipped to the agent. The ApplicationMaster then has just those
-files checked, on other nodes too, and puts what it finds on the input blacklist.
+A thread of its own reports the skipped records to the agent. The ApplicationMaster then has just
+those files checked, on other nodes too, and puts corrupt ones on the input blacklist.
 """
 
 from __future__ import annotations
@@ -186,13 +186,13 @@ def decoded(
     """Each record through ``decode``; records that it refuses are skipped and noted with ``skip``.
 
     Only what ``decode`` raises counts: an error of the reader itself comes through, because after
-    it nobody knows where the next record begins. Outside a job all errors come through.
+    it the start of the next record is unknown. Outside a job all errors come through.
 
     Args:
         records: of one file, in order.
         decode: raises one of ``errors`` for a bad record.
         path: of the file, as a URI or an absolute path.
-        errors: what means "bad record"; name them as narrowly as you can.
+        errors: the exceptions that mean "bad record"; name them as narrowly as you can.
         max_share: of the records that this process has seen, beyond the first 10 bad ones.
 
     Raises:

@@ -51,7 +51,7 @@ class StopRequest(NamedTuple):
 
 
 def ask_to_stop(reason: str) -> None:
-    """From now on ``should_stop`` is true, for this reason."""
+    """``should_stop`` is true from now on, for this reason."""
     _watch.ask(reason)
 
 
@@ -90,10 +90,10 @@ class _Watch:
         self._is_installed = False
         self._polled_at_s = 0.0
         self._position = -1
-        """Descriptor of the file that says where this process is; -1 means none yet."""
+        """Descriptor of the file that holds this process's position; -1 without one."""
         self._position_pid = 0
         self.reason = ""
-        """Of this process's own wish; empty means it has none."""
+        """The reason of this process's own wish to stop; empty if it has none."""
 
     def ask(self, reason: str) -> None:
         self._is_asked, self.reason = True, reason
@@ -102,7 +102,7 @@ class _Watch:
         if not self._is_installed:
             self._install()
         now_s = time.monotonic()
-        # The environment last: to look there takes longer than all the rest.
+        # Check the environment last: reading it takes longer than all the rest.
         if step is None and (self._is_asked or now_s - self._polled_at_s < _POLL_S):
             return self._is_asked
         path = os.environ.get("YARNAM_STOP_FILE")
@@ -116,8 +116,8 @@ class _Watch:
     def _poll_at(self, path: str, step: int) -> bool:
         if self._is_stopping:
             return True
-        # Before the look at the stop file: whoever has made it knows then where this process is,
-        # and that it gets no further than its next call.
+        # Write the position before checking the stop file: the process that made the file then
+        # knows where this one is, and that it gets no further than its next call.
         is_written = self._write_position(path, step, _GOES_ON)
         if not os.access(path, os.F_OK):  # half of what os.path.exists takes
             self._is_stopping = self._is_asked

@@ -45,7 +45,7 @@ def open(  # noqa: A001 - train.checkpoint.open() is the word
     """The job's checkpoints.
 
     Args:
-        directory: where there is no job, or its spec names none.
+        directory: used without a job, or if its spec names none.
         sharded: every rank saves its part and restores what it needs; all make the same calls in
             the same order. If not, this is for one process, which is rank 0 as a rule.
         options: those of :class:`hdfs_utils.checkpoints.Checkpointer`; they win over the spec.
@@ -73,7 +73,7 @@ class JobCheckpointer:
 
     Attributes:
         inner: the checkpointer itself.
-        every: steps between two saves; 0 means the code decides.
+        every: steps between two saves; 0 if the code decides.
     """
 
     def __init__(self, inner: Checkpointer, every: int) -> None:
@@ -88,7 +88,7 @@ class JobCheckpointer:
         metadata: Mapping[str, Any] | None = None,
         metrics: Mapping[str, float] | None = None,
     ) -> Checkpoint | None:
-        """As of the checkpointer itself; the job's ledger knows of it."""
+        """As the checkpointer's own method; the job's ledger records it."""
         began = time.monotonic()
         saved = self.inner.save(step, values, metadata, metrics)
         # In the background, the one before is a checkpoint by now, unless it waits in the spool.
@@ -102,7 +102,7 @@ class JobCheckpointer:
         return saved
 
     def wait(self, limit_s: float | None = None) -> None:
-        """As of the checkpointer itself; the job's ledger knows of it."""
+        """As the checkpointer's own method; the job's ledger records it."""
         began = time.monotonic()
         self.inner.wait(limit_s)
         if self._saving_step is not None:
@@ -110,12 +110,12 @@ class JobCheckpointer:
             self._saving_step = None
 
     def close(self) -> None:
-        """As of the checkpointer itself."""
+        """As the checkpointer's own method."""
         self.wait()
         self.inner.close()
 
     def restore(self, read: Callable[[OpenCheckpoint], T]) -> tuple[Checkpoint, T] | None:
-        """As of the checkpointer itself; the job's status knows of it."""
+        """As the checkpointer's own method; the job's status shows it."""
         with pause(_RESTORE):
             found = self.inner.restore(read)
         if found is not None:
@@ -123,7 +123,7 @@ class JobCheckpointer:
         return found
 
     def load(self) -> tuple[Checkpoint, dict[str, Any]] | None:
-        """As of the checkpointer itself; the job's status knows of it."""
+        """As the checkpointer's own method; the job's status shows it."""
         with pause(_RESTORE):
             found = self.inner.load()
         if found is not None:

@@ -45,7 +45,7 @@ class GangTimeline:
 
 
 def line_chart(points: Sequence[tuple[float, float]]) -> Chart | None:
-    """A line through (time, value); ``None`` means fewer than two points, or all at one time."""
+    """A line through (time, value); ``None`` with fewer than two points, or all at one time."""
     if len(points) < 2 or points[-1][0] <= points[0][0]:
         return None
     times = [at_s for at_s, _ in points]
@@ -59,7 +59,7 @@ def line_chart(points: Sequence[tuple[float, float]]) -> Chart | None:
 def gang_timeline(
     holdings: Sequence[Holding], attempts: Sequence[AttemptRecord], from_s: float, to_s: float
 ) -> GangTimeline | None:
-    """Steps of the number of containers held; ``None`` means nothing has happened yet."""
+    """Steps of the number of containers held; ``None`` if nothing has happened yet."""
     most = max(
         [one.containers for one in holdings] + [one.asked + one.kept for one in attempts],
         default=0,

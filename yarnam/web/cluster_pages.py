@@ -22,10 +22,10 @@ ENDED_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs are listed; empty means any."""
+    """A filter of the listed jobs; an empty field matches any."""
 
     queue: str = ""
-    """With the queues below it."""
+    """The queue with those below it."""
     user: str = ""
     state: str = ""
 
@@ -40,8 +40,8 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class JobsView:
-    """``active`` and ``ended``: all jobs, which ``chosen`` filters. ``troubles``: what could not be
-    read."""
+    """``active`` and ``ended`` are all jobs, which ``chosen`` filters. ``troubles`` names the
+    sources that could not be read."""
 
     now_s: float
     active: Sequence[JobStatus] = ()

@@ -92,7 +92,7 @@ def job_page(view: JobView) -> bytes:
 
 
 def waits_since_s(status: JobStatus) -> float | None:
-    """When the present wait began; ``None`` means the job does not wait."""
+    """When the present wait began; ``None`` if the job does not wait."""
     if status.state not in _WAITS:
         return None
     if not status.history:
@@ -102,7 +102,7 @@ def waits_since_s(status: JobStatus) -> float | None:
 
 
 def _own_page(status: JobStatus) -> str:
-    """The page of a job that runs; empty means there is none. Others may write anything there."""
+    """The page of a job that runs, if there is one. Others may write anything there."""
     is_link = status.tracking_url.startswith(("http://", "https://"))
     return status.tracking_url if is_link and not status.state.is_final else ""
 
@@ -113,7 +113,7 @@ _CONTAINER = re.compile(r"container_[0-9a-z_]{1,60}")
 
 def container_logs(task: TaskStatus, status: JobStatus, view: JobView) -> str:
     """The NodeManager's own page of the container's logs, where YARN decides who may read them;
-    empty means there is none, or it is not known."""
+    empty if there is none, or it is unknown."""
     is_known = _HOST_AND_PORT.fullmatch(task.http_address) and _CONTAINER.fullmatch(task.container)
     if not is_known or status.state.is_final:
         return ""
@@ -153,7 +153,7 @@ def _tasks(
 
 
 def _position(task: TaskStatus) -> tuple[list[tuple[bool, int, str]], tuple[int, ...]]:
-    """By rack, node and rank; ``node9`` comes before ``node10``."""
+    """Sort by rack, node and rank; ``node9`` comes before ``node10``."""
     parts = re.findall(r"[0-9]{1,18}|[^0-9]+", f"{task.rack} {task.node}", re.ASCII)
     named = [(one.isdecimal() and one.isascii(), one) for one in parts]
     return [(is_number, int(one) if is_number else 0, one) for is_number, one in named], (
@@ -166,7 +166,7 @@ def _finite(task: TaskStatus) -> dict[str, Measured]:
 
 
 def _spread(tasks: Sequence[TaskStatus]) -> str:
-    """``3 nodes in 2 racks``; empty means nothing is granted yet."""
+    """``3 nodes in 2 racks``; empty if nothing is granted yet."""
     nodes = Counter(task.node for task in tasks if task.node)
     racks = {task.rack for task in tasks if task.rack}
     if not nodes:

@@ -56,8 +56,8 @@ class JobSource:
 
 
 class JobServer:
-    """Answers requests for one job's page. ``sample`` is to be called now and then.
-    ``node_scheme``: of the NodeManagers' pages."""
+    """Answers requests for one job's page. ``sample`` is to be called periodically. ``node_scheme``
+    is that of the NodeManagers' pages."""
 
     def __init__(
         self,

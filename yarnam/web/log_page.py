@@ -25,7 +25,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True)
 class LogChoice:
-    """Which logs. ``None`` means not chosen."""
+    """The choice of logs. ``None`` if not chosen."""
 
     source: str = "processes"
     rank: int | None = None
@@ -44,8 +44,7 @@ class LogText:
 
 @dataclass(frozen=True, slots=True)
 class LogsView:
-    """``chosen``: with what was looked at where nothing was chosen. ``last_rank`` None: nobody
-    knows."""
+    """``chosen`` shows the defaults if nothing was chosen. ``last_rank`` is ``None`` if unknown."""
 
     application: str
     name: str
@@ -59,7 +58,7 @@ class LogsView:
 
 
 def log_choice(query: Mapping[str, str]) -> LogChoice | None:
-    """From the fields of an address; ``None`` means they make no sense."""
+    """Read the choice from the fields of an address; ``None`` if they are invalid."""
     source = query.get("source", "") or "processes"
     rank, task = query.get("rank", "").strip(), query.get("task", "").strip()
     if source not in SOURCES or len(task) > _MAX_NAME:

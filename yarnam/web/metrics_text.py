@@ -18,7 +18,7 @@ Row = tuple[dict[str, str], float]
 
 def metrics_text(status: JobStatus, step_times: Mapping[int, float]) -> bytes:
     """All metrics of one job; the program's own are samples of ``yarnam_job_metric``.
-    ``step_times``: by rank, in seconds."""
+    ``step_times`` are by rank, in seconds."""
     lines = [line for name, text, rows in _families(status) for line in _family(name, text, rows)]
     rows = [({"rank": str(rank)}, step_s) for rank, step_s in sorted(step_times.items())]
     lines += _family("yarnam_rank_step_seconds", "Mean time of a step of one rank.", rows)

@@ -22,7 +22,7 @@ _SCALARS: dict[Any, dict[str, Any]] = {
     float: {"type": "number"},
     bool: {"type": "boolean"},
     NoneType: {"type": "null"},
-    # Of training code: JSON has no such numbers (yarnam.wire.codec).
+    # Values from training code: JSON has no such numbers (yarnam.wire.codec).
     Measured: {"anyOf": [{"type": "number"}, {"enum": ["nan", "inf", "-inf"]}]},
 }
 

@@ -30,7 +30,7 @@ def html(template: str, **values: Any) -> bytes:
 @cache
 def content_security_policy() -> str:
     """Nothing but the style and the script that the pages carry, known by their digests; the script
-    asks for the page anew, and forms go to where they came from."""
+    reloads the page, and forms go to where they came from."""
     return (
         f"default-src 'none'; style-src {_digest('page.css')}; script-src {_digest('page.js')}; "
         "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -68,7 +68,7 @@ def _shown(value: Any) -> Any:
 
 
 def number(value: float) -> str:
-    """As in ``0.0123``, ``12,400``, ``nan``."""
+    """Show a number as in ``0.0123``, ``12,400``, ``nan``."""
     if not isfinite(value):
         return str(value)
     if float(value).is_integer() and abs(value) < 1e15:

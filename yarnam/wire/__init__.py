@@ -1,4 +1,5 @@
-"""What crosses a process border: journal lines, job records, rank environments, protobuf mapping.
+"""Everything that crosses a process border: journal lines, job records, rank environments, protobuf
+mapping.
 
 Everything here is versioned: see ``yarnam.wire.protocol``.
 """

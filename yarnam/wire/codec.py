@@ -40,8 +40,8 @@ _FORMER_KEYS = {
     "PlacementPlan": {"seats": "extra_targets"},
     "OutputStatus": {"place": "path"},
 }
-"""By class: what older records call its keys. By name, as an agent does not load all of these.
-Without this a renamed key would silently be read as its default."""
+"""Former keys of older records, by class. Classes are given by name, as an agent does not load all
+of them. Without this a renamed key would silently be read as its default."""
 
 _FORMER_REASONS = {
     "no-rack-has-room": Reason.NO_RACK_FITS,
@@ -156,7 +156,7 @@ def from_plain(plain: Any, kind: type[T]) -> T:
 
 
 def decode(data: bytes, kind: type[T], *, max_bytes: int = MAX_BYTES) -> T:
-    """Inverse of ``encode``, for bytes that anybody may have written. Raises WireMismatch."""
+    """Inverse of ``encode``, for untrusted bytes. Raises WireMismatch."""
     try:
         plain = decode_json(data, max_bytes=max_bytes)
     except MalformedData as error:

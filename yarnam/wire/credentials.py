@@ -1,7 +1,7 @@
 """The job's certificate: one self-signed certificate that is CA and identity of every party.
 
-A job's credentials are one PEM text, the certificate followed by its private key. Whoever holds
-it belongs to the job; it travels only in files that the job's user alone can read. Peers check the
+A job's credentials are one PEM text, the certificate followed by its private key. Its holder
+belongs to the job; it travels only in files that the job's user alone can read. Peers check the
 name ``TLS_NAME`` in it instead of a host name, because containers have none of their own.
 """
 

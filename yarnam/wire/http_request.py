@@ -146,7 +146,7 @@ def _unpacked(reply: Readable, headers: Message, max_bytes: int) -> bytes:
 
 
 def _error_page(error: urllib.error.HTTPError) -> bytes:
-    """Empty where it cannot be read: the status says what counts."""
+    """Empty if it cannot be read: the status is enough."""
     try:
         return _unpacked(error, error.headers, MAX_ERROR_BYTES)
     except MalformedData:
@@ -154,7 +154,7 @@ def _error_page(error: urllib.error.HTTPError) -> bytes:
 
 
 def remote_message(body: bytes) -> str:
-    """What Hadoop says in the body of an error: its ``RemoteException``, or the text as it is."""
+    """Hadoop's message in the body of an error: its ``RemoteException``, or the text as it is."""
     try:
         reply = decode_record(body, max_bytes=MAX_ERROR_BYTES, is_lenient=True)
         return reply.record("RemoteException").text("message", max_length=MAX_ERROR_BYTES)

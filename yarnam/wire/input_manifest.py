@@ -1,6 +1,6 @@
 """The list of a job's inputs, file by file, as it was at submit.
 
-Every process, every agent and every attempt goes by this one list, so all come to the same shares.
+Every process, every agent and every attempt uses this one list, so all compute the same shares.
 Read by ``yarnam.train._input_manifest``, which runs in the user's Python.
 """
 

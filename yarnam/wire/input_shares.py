@@ -1,9 +1,9 @@
-"""Whose share of the inputs is whose. Pure.
+"""Assign the shares of the inputs. Pure.
 
 Each process of the roles that train has one share of every input with ``shard: files``. Shares
 follow the numbers of the asks, not the ranks: an agent knows its ask's number from its first moment
 on, so it can fetch its share while the rest of the gang is still being acquired, and a member that
-is replaced leaves everybody else's share as it was.
+is replaced leaves all other shares as they were.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ NO_SHARE_ROLES = frozenset({"ps", "evaluator"})
 def first_shares(
     members: Sequence[GangMember], auxiliary: frozenset[str] = frozenset()
 ) -> tuple[int | None, ...]:
-    """The share of each member's first process, its others follow; ``None`` means its role has
-    none, as it is one of ``auxiliary``: of services and optional roles nobody waits until they have
-    read it."""
+    """The share of each member's first process, followed by its others; ``None`` if its role has
+    none, as it is one of ``auxiliary``: services and optional roles, for whose reads no process may
+    have to wait."""
     without = NO_SHARE_ROLES | auxiliary
     readers = [n for n, m in enumerate(members) if m.placed.role not in without]
     by_slot: dict[int, int] = {}
@@ -54,8 +54,8 @@ def likely_shares(
     roles: Sequence[tuple[str, int]], role: str, number: int, processes: int
 ) -> tuple[range, int] | None:
     """The shares that the task of this ask will have if no member is replaced, and of how many;
-    ``None`` means nobody can tell. ``roles``: names and processes of all tasks, as the spec has
-    them, 0 of a service and of an optional role; ``processes``: of the task."""
+    ``None`` if that is unknown. ``roles`` has names and processes of all tasks, as in the spec,
+    with 0 for a service and an optional role; ``processes`` is that of the task."""
     readers = [name for name, count in roles if count and name not in NO_SHARE_ROLES]
     if readers != [role] or roles[0][0] != role:
         return None

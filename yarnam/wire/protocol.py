@@ -24,12 +24,12 @@ ZOOKEEPER_FILE = "zookeeper-auth"
 NOTIFY_FILE = "notify-urls.json"
 KEYTAB_FILE = "user.keytab"
 SECRET_FILES = (CREDENTIALS_FILE, ZOOKEEPER_FILE, NOTIFY_FILE, KEYTAB_FILE)
-"""Of no use after the job's end, and of use to whoever reads them: they are removed then."""
+"""They are useless to the job after its end, but useful to any reader: they are removed then."""
 INPUTS_FILE = "inputs.json.gz"
 TICKET_FILE = "ticket.json"
 """The job's number in the ticket queue, for a later AM attempt."""
 EPOCHS_FILE = "input-epochs.json"
-"""What each epoch of each input excludes."""
+"""The exclusions of each epoch of each input."""
 NOTIFIED_FILE = "notified.json"
 """Which notifications have been sent."""
 JOURNAL_DIRECTORY = "journal"
@@ -40,7 +40,7 @@ PRE_RUNS_DIRECTORY = "pre-runs"
 LOCAL_JOB_FILE = "yarnam-job.json"
 LOCAL_CREDENTIALS_FILE = "yarnam-credentials.pem"
 ZOOKEEPER_KERBEROS = "kerberos"
-"""As credentials for ZooKeeper: by this process's ticket; with ``:FILE`` behind it by that
+"""The credentials for ZooKeeper: by this process's ticket; with ``:FILE`` behind it by that
 keytab."""
 LOCAL_ZOOKEEPER_FILE = "yarnam-zookeeper-auth"
 """Optional, the AM's alone: credentials for ZooKeeper."""
@@ -100,8 +100,8 @@ itself."""
 ENV_PRE_RUN = "YARNAM_PRE_RUN"
 """Set, to ``1``, in a pre-run."""
 ENV_SDK = "YARNAM_SDK"
-"""What only the training SDK reads, as one JSON object: the AM writes what it knows of the job
-(``yarnam.wire.rendezvous``), the agent adds what it knows of the container."""
+"""The values that only the training SDK reads, as one JSON object: the AM writes those of the job
+(``yarnam.wire.rendezvous``), the agent adds those of the container."""
 
 APPLICATION_TAG = "yarnam"
 JOB_KEY_TAG_PREFIX = "yarnam-job-"
@@ -138,11 +138,11 @@ class ReportPace:
     """How often one agent calls. All in seconds."""
 
     hold_s: float
-    """That a long poll lasts."""
+    """The duration of a long poll."""
     poll_after_s: float
-    """Between two polls of an agent that can be woken; 0 means it holds its polls all the same."""
+    """The time between two polls of an agent that can be woken; with 0 it still holds its polls."""
     metrics_period_s: float
-    """Between two reports of metrics, at least."""
+    """The least time between two reports of metrics."""
 
 
 def report_pace(tasks: int, *, has_first_rank: bool, silence_s: float) -> ReportPace:
@@ -164,14 +164,15 @@ WAKE_BYTES = _NUMBER_BYTES + _MAC_BYTES
 
 
 def wake_datagram(key: bytes, number: int) -> bytes:
-    """Tells the agent that chose ``key`` that its directive has this number. It can be lost, read
-    and sent again by others: whoever lacks the key cannot make one for a newer directive."""
+    """Shows the agent that chose ``key`` that its directive has this number. It can be lost, read
+    and sent again by others, but a process without the key cannot make one for a newer
+    directive."""
     text = number.to_bytes(_NUMBER_BYTES, "big")
     return text + _mac(key, text)
 
 
 def number_in_wake(key: bytes, datagram: bytes) -> int | None:
-    """The number of the directive; ``None`` means it was not made with this key."""
+    """The number of the directive; ``None`` if it was not made with this key."""
     text, mac = datagram[:_NUMBER_BYTES], datagram[_NUMBER_BYTES:]
     if len(datagram) != WAKE_BYTES or not hmac.compare_digest(mac, _mac(key, text)):
         return None

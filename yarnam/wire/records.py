@@ -28,9 +28,9 @@ class JobRecord:
     rm_url: str = ""
     """http(s)://host:port of the ResourceManager's REST API as the client reached it."""
     zookeeper: str = ""
-    """``host:port,host:port/root`` of the ZooKeeper with the ticket queue; empty means none."""
+    """``host:port,host:port/root`` of the ZooKeeper with the ticket queue, if any."""
     gpu_models: GpuModelRules = NO_RULES
-    """What administrators said about nodes' GPUs when the job was submitted."""
+    """The administrators' facts about nodes' GPUs when the job was submitted."""
     data: BytesByNode = NO_DATA
     """Where the inputs lay then."""
     prelaunched: tuple[PrelaunchedService, ...] = ()
@@ -69,14 +69,14 @@ class TicketRecord:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """Which job an idempotency key stands for: the key of its directory, and its application;
-    empty: YARN has not accepted it yet, or nobody has heard that it has."""
+    """The job of an idempotency key: the key of its directory, and its application; empty if YARN
+    has not accepted it yet, or its acceptance is unknown."""
 
     key: str
     application: str = ""
     version: int = RECORD_VERSION
     submitter: str = ""
-    """The process that submits, where its end is the end of its submit; empty means not known. See
+    """The process that submits, if its end is the end of its submit; empty if unknown. See
     ``yarnam.adapters.submitter``."""
 
 
@@ -129,8 +129,8 @@ class EpochsRecord:
 
 
 def spec_digest(job: JobSpec) -> str:
-    """The same for the same job submitted again, by anybody and under any idempotency key: SHA-256
-    of what the record says of it, in hex."""
+    """SHA-256 of the job as recorded, in hex: the same if any user submits the same job again,
+    under any idempotency key."""
     pre_run = replace(job.pre_run, is_due=False, key="")
     plain = replace(job, user="", idempotency_key="", pre_run=pre_run)
     return hashlib.sha256(encode(plain)).hexdigest()

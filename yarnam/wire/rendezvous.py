@@ -50,8 +50,8 @@ def environments(
 def _pre_run_environment(
     job: JobSpec, member: GangMember, attempt: int, application: str
 ) -> dict[str, str]:
-    """As rank 0 of a world of one, with that share of the inputs that one process of the gang has,
-    and a directory of its own for checkpoints, in which there are none."""
+    """The environment as rank 0 of a world of one, with the share of the inputs of one process of
+    the gang, and an empty directory of its own for checkpoints."""
     role = job.leading_role
     trained = replace(
         member, task=TaskId(role, 0), placed=replace(member.placed, role=role, processes=1)
@@ -64,8 +64,8 @@ def _pre_run_environment(
 
 
 def in_common(envs: Sequence[Sequence[Mapping[str, str]]]) -> dict[str, str]:
-    """What all processes of the gang have alike. A list of all hosts is much the largest part of
-    an environment, and a gang of ``n`` processes would have it ``n`` times."""
+    """The values that all processes of the gang share. A list of all hosts is by far the largest
+    part of an environment, and a gang of ``n`` processes would have it ``n`` times."""
     every = [env for of_member in envs for env in of_member]
     common = dict(every[0]) if every else {}
     for env in every[1:]:
@@ -75,7 +75,7 @@ def in_common(envs: Sequence[Sequence[Mapping[str, str]]]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Environments:
-    """Without slots: what holds for the whole gang is computed once, not for each process."""
+    """It has no slots, so that values of the whole gang are computed once, not for each process."""
 
     table: GangTable
 
@@ -181,7 +181,8 @@ class _Environments:
         }
 
     def _sdk(self, number: int, local: int) -> dict[str, object]:
-        """What only ``yarnam.train`` reads: complete, so that it needs no defaults of its own."""
+        """The values that only ``yarnam.train`` reads: complete, so that it needs no defaults of
+        its own."""
         sdk: dict[str, object] = {
             "input_share": self._share(number, local),
             "checkpoint": self._checkpoint_options(),
@@ -191,7 +192,7 @@ class _Environments:
         return sdk
 
     def _share(self, number: int, local: int) -> tuple[int, int] | None:
-        """Which share of the inputs is this process's, of how many; ``None`` means it has none."""
+        """This process's share of the inputs, and of how many; ``None`` if it has none."""
         first = self._first_shares[number] if self.table.job.inputs else None
         return None if first is None else (first + local, self._all_shares)
 

@@ -1,2 +1,2 @@
-"""What contends in the model of YARN: jobs with the real gang machine, ask-and-hold launchers,
+"""The contenders in the model of YARN: jobs with the real gang machine, ask-and-hold launchers,
 gangs that run from the start."""

@@ -60,7 +60,7 @@ class HoldJob:
         self._world.timeline.after(start_s, self._launch)
 
     def ended(self, container: Container, end: ContainerEnd) -> None:
-        """Nobody replaces it: the job has failed."""
+        """A lost container is not replaced: the job has failed."""
         if not self._is_over:
             self.record.is_failed = True
             self.record.reason = f"a container was {end.value}"

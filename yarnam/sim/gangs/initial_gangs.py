@@ -46,4 +46,4 @@ class InitialGangRun:
         """Never: it asks for nothing."""
 
     def ended(self, container: Container, end: ContainerEnd) -> None:
-        """It continues with the rest: what became of it is nobody's business here."""
+        """The gang continues with the rest: its fate does not matter here."""

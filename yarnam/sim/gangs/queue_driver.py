@@ -91,9 +91,9 @@ class QueueDriver:
     """One for each job.
 
     Args:
-        takes_tickets: with ZooKeeper.
-        watcher: of the policy of the job's queue. ``None`` if it has none.
-        reports: what the job reports to it.
+        takes_tickets: whether there is a ZooKeeper.
+        watcher: the watcher of the queue's policy; ``None`` if it has none.
+        reports: the job's reports to the policy.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class QueueDriver:
             takes_tickets=self._takes_tickets,
             respects_cells=job.spec.placement.cells,
             size=policy_for(job.spec).size,
-            # Sessions do not end here, so nobody has to renew a ticket.
+            # Sessions do not end here, so tickets need no renewal.
             limits=ClientLimits(sign_of_life_s=inf),
             explains=False,
         )
@@ -315,7 +315,7 @@ class QueueDriver:
     # ---- while its gang runs, or is suspended ------------------------------------------------
 
     def may_act(self, found: QueueSchedule, interrupted: frozenset[str]) -> bool:
-        """Whether its row has it do something, and no look of it is to come."""
+        """Whether its decision has it act, and no poll of it is due."""
         view = self.client.gang
         if self._is_look_due or view is None:
             return False
@@ -395,7 +395,7 @@ class QueueDriver:
         | ca.ReadSnapshot
         | ca.Claim,
     ) -> ce.ClientEvent:
-        """By the models of the queue and of the ResourceManager."""
+        """Answer by the models of the queue and of the ResourceManager."""
         tickets, listed = self._world.tickets, self._listed
         match action:
             case ca.WriteTicket(serial=serial, ticket=ticket, is_taken=is_taken):

@@ -1,6 +1,4 @@
-"""Looks at the policy of one queue for all of its jobs. Tickets are alike for all of them here, so
-the schedule is computed once after a change, and a job looks only where its row has it do
-something: the looks that would find nothing to do leave no trace, and are left out."""
+"""Watches the policy of one queue for all of its jobs."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ class WatchedJob(Protocol):
     """A job of the queue whose gang runs, or that the policy has suspended."""
 
     def may_act(self, found: QueueSchedule, interrupted: frozenset[str]) -> bool:
-        """Whether its row has it do something, and no look of it is to come. ``interrupted``: of
-        the schedule."""
+        """Whether its decision has it act, and no poll of it is due. ``interrupted`` is from the
+        schedule."""
         ...
 
     def look_after(self, delay_s: float) -> None: ...
@@ -59,18 +57,18 @@ class ScheduleWatcher:
 
     @property
     def is_stale(self) -> bool:
-        """Whether another schedule has come to be."""
+        """Whether the schedule has changed."""
         world = self._world
         versions = (world.rm.nodes.version, world.tickets.version)
         return versions != self._versions or world.timeline.now_s >= self._changes_s
 
     def queue_snapshot(self) -> QueueSnapshot:
-        """What each job of the queue sees."""
+        """The view of each job of the queue."""
         world = self._world
         return world.tickets.plain(world.rm.snapshot(self._queue), world.timeline.now_s)
 
     def schedule(self) -> QueueSchedule:
-        """What each job of the queue comes to now."""
+        """The schedule that each job of the queue computes now."""
         found, world = self._found, self._world
         if found is None or self.is_stale:
             now_s = world.timeline.now_s
@@ -79,12 +77,12 @@ class ScheduleWatcher:
             )
             self._versions = (world.rm.nodes.version, world.tickets.version)
             changes_s = found.schedule.next_change_s
-            # It cannot come to another decision at the same instant.
+            # It cannot reach another decision at the same instant.
             self._changes_s = changes_s if changes_s > now_s else inf
         return found
 
     def pause_s(self) -> float:
-        """From one look of a job to its next."""
+        """The time from one poll of a job to its next."""
         return POLL_S * (0.75 + 0.5 * self._world.dice.random())
 
     def _check(self) -> None:

@@ -131,7 +131,7 @@ class UsageCurve:
         """GPU-seconds of each."""
 
     def now(self, now_s: float, used: int) -> None:
-        """From now on this many are in use."""
+        """This many are in use from now on."""
         self.gpu_s += self._used * (now_s - self._now_s)
         while now_s >= MOST_BINS * self._bin_s:
             halved = zip_longest(self._bins[::2], self._bins[1::2], fillvalue=0.0)

@@ -21,11 +21,12 @@ from yarnam.sim.sim_settings import relative_speed
 
 OnRow = Callable[[IdealRow], None]
 OnTime = Callable[[float], None]
-"""Gets the virtual time now and then, since the first submission."""
+"""Gets the virtual time periodically, since the first submission."""
 
 DECISIONS_PER_JOB, LEAST_MOST_DECISIONS = 500, 200_000
-"""A run stops after as many decisions for each job submitted so far, and no sooner than after the
-second number: a policy that suspends jobs as fast as they are started never ends a trace. Ours."""
+"""A run stops after this many decisions for each job submitted so far, and no sooner than after the
+second number: a policy that suspends jobs as fast as they are started never ends a trace. The
+figures are our own choice."""
 
 TIME_EVERY = 64
 """Decisions between two calls of ``OnTime``."""
@@ -304,7 +305,7 @@ class IdealCluster:
             self._settle_nodes(self._capacity, found)
         self._change_s = max(found.next_change_s, self._now_s)
         if found.next_change_s <= self._now_s:
-            self._change_s = inf  # It cannot come to another decision at the same instant.
+            self._change_s = inf  # It cannot reach another decision at the same instant.
         used = self._capacity.total_gpus - self._capacity.free_gpus
         self.figures.usage.now(self._now_s, used)
 

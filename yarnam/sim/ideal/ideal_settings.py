@@ -1,4 +1,4 @@
-"""What one run of the ideal model is made of."""
+"""The settings of one run of the ideal model."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ class IdealSettings:
     instant: Instant = Instant.TOGETHER
     knows: Knows = Knows.TRUE
     scaling: float = SCALING
-    """Of elastic gangs (``relative_speed``)."""
+    """The relative speed of elastic gangs (``relative_speed``)."""
     steps_per_s: float = 1.0
-    """Of every job, on its own GPUs: for policies that count steps."""
+    """The steps per second of every job, on its own GPUs: for policies that count steps."""

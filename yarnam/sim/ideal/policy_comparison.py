@@ -41,7 +41,8 @@ class Estimate:
 @dataclass(frozen=True, slots=True)
 class PolicyFigures:
     """One policy: the report of the trace as it is, and each figure over all seeds. The trace as it
-    is counts only where it is the only one: it has other gaps between its jobs than shaken ones."""
+    is counts only if it is the only one: the gaps between its jobs differ from those of shaken
+    traces."""
 
     name: str
     report: IdealReport
@@ -69,7 +70,7 @@ def compare(
         as_it_is = run(trace, settings, name=name, on_row=ended, on_time=on_time)
         reports = [as_it_is.report]
         if len(seeds) > 1:
-            # Made anew for each policy: one trace is kept, however many seeds there are.
+            # Built again for each policy, so that one trace is kept, however many seeds there are.
             reports = [
                 run(shaken(trace, seed), settings, name=name, on_time=on_time).report
                 for seed in seeds

@@ -1,4 +1,4 @@
-"""One job of a trace: what it needs, and what it tells."""
+"""One job of a trace: its demands, and the facts that it reports."""
 
 from __future__ import annotations
 

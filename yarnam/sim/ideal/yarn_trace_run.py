@@ -135,7 +135,7 @@ def _sim_job(number: int, job: TraceJob, submit_s: float, knows: Knows, rm: RmSe
 
 @lru_cache(maxsize=1024)
 def _elastic_role(least: int, most: int, rm: RmSettings) -> RoleSpec:
-    """As at the submission: tasks of one size, chosen for the cluster."""
+    """The tasks as at the submission: of one size, chosen for the cluster."""
     step = gcd(least, most)
     spec = sim_spec("elastic", QUEUE, most, per_task=step)
     role = replace(spec.roles[0], min_tasks=least // step)

@@ -31,14 +31,14 @@ none."""
 
 @dataclass(frozen=True, slots=True)
 class PastWorld:
-    """The jobs of the past, and the queues and nodes that they come to."""
+    """The jobs of the past, and the queues and nodes that they use."""
 
     given: Replay
     settings: SimSettings
 
 
 def figures_of(world: PastWorld, on_end: OnEnd | None = None) -> Figures:
-    """What each queue gets. ``on_end`` is called for each job that has ended."""
+    """The figures of each queue. ``on_end`` is called for each job that has ended."""
     return queue_figures(simulate(world.given.workload, world.settings, on_end=on_end), world.given)
 
 
@@ -79,7 +79,7 @@ class _Elsewhere:
             self._hear()
 
     def result(self) -> Figures | None:
-        """When it is there; ``None`` means the process has ended without one."""
+        """The message once it is there; ``None`` if the process has ended without one."""
         while not self._is_over:
             self._hear()
         if isinstance(self._found, Exception):
@@ -112,6 +112,6 @@ def _simulate(world: PastWorld, tell: Connection[_Word, _Word]) -> None:
     try:
         tell.send(figures_of(world, lambda: tell.send(None)))
     except BrokenPipeError:
-        return  # Nobody waits for it any more.
+        return  # The result is no longer awaited.
     except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
         tell.send(error)

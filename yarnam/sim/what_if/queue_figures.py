@@ -1,4 +1,4 @@
-"""What each queue got in a simulation: waits, GPU time, preemptions."""
+"""The result of a simulation for each queue: waits, GPU time, preemptions."""
 
 from __future__ import annotations
 

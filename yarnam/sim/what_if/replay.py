@@ -30,7 +30,7 @@ class PastJob:
     queue: str
     submitted_at_s: float
     run_s: float
-    """From all processes running to the end, without what had to be done again."""
+    """The time from the start of all processes to the end, without repeated work."""
     roles: tuple[PastRole, ...]
     declared_s: float | None = None
     is_flexible: bool = False

@@ -1,4 +1,4 @@
-"""What applications ask the model for, and what they get."""
+"""The requests of applications to the model, and their containers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Container:
     resources: Resources
     granted_s: float
     freed_s: float | None = None
-    """When its node could use the GPUs again; ``None`` means not yet."""
+    """When its node could use the GPUs again, if yet."""
     released_s: float | None = None
 
 

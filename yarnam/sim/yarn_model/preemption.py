@@ -47,7 +47,7 @@ _OnNode = dict[int, list[tuple[Application, Container]]]
 
 
 class PreemptableRm(Protocol):
-    """What preemption needs of the ResourceManager."""
+    """The ResourceManager as preemption needs it."""
 
     nodes: SimNodes
     queues: SimQueues
@@ -135,7 +135,8 @@ class Preemption:
                 break
             more = _asked(app).minus(short.get(app.number, NOTHING))
             if is_below(policy, left, more, cluster):
-                # As YARN has it: what exceeds the rest, not the rest (FSLeafQueue).
+                # As in YARN: add the excess of the request over the rest, not the rest
+                # (FSLeafQueue).
                 more, left = more.minus(left), NOTHING
             else:
                 left = left.minus(more)
@@ -187,7 +188,7 @@ class Preemption:
             if left == NOTHING:
                 break
             each = target.resources
-            # By memory alone, as FSAppAttempt.getStarvedResourceRequests.
+            # Compare memory alone, as FSAppAttempt.getStarvedResourceRequests does.
             fitting = left.memory_mib // each.memory_mib if each.memory_mib else count
             for _ in range(min(count, fitting)):
                 found += self._find(target, on_node)
@@ -206,7 +207,7 @@ class Preemption:
         return on_node
 
     def _find(self, target: Target, on_node: _OnNode) -> list[tuple[Application, Container]]:
-        """Containers of one node that are to go, flagged as such; empty means nowhere enough."""
+        """Containers of one node that are to go, flagged as such; empty if no node has enough."""
         for node in sorted(on_node):
             if not self._rm.accepts(target, node):
                 continue

@@ -250,8 +250,8 @@ class SimResourceManager:
             self._kick(node)
 
     def _kick_again(self) -> None:
-        """Somebody may reserve nodes again. Those that have had a heartbeat since all were kicked
-        have refused already; of the others some may be of use now."""
+        """Nodes may be reserved again. Those that have had a heartbeat since all were kicked have
+        refused already; some of the others may be of use now."""
         now_s, period_s = self._timeline.now_s, self.settings.node_heartbeat_s
         for node in sorted(self._of_use()):
             if _tick(self._kicked_all_s, self._phases[node], period_s) > now_s:

@@ -1,5 +1,5 @@
-"""The model cluster's nodes: what is used on each, and snapshots of it, made anew only where
-something has changed."""
+"""The model cluster's nodes: their used resources, and snapshots, built again only after a
+change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SimNodes:
     )
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        """``nodes``: those of the cluster; what is in use there does not count."""
+        """``nodes`` are those of the cluster; their present use does not count."""
         self.names = [node.node_id for node in nodes]
         self.racks = [node.rack for node in nodes]
         self.totals = [node.total for node in nodes]
@@ -44,7 +44,7 @@ class SimNodes:
         self.version = self.freed = 0
         self._taken = self._fitting_at = -1
         self._fitting: dict[int, int] = {}
-        """For how many containers of this many GPUs there is room."""
+        """The number of containers of this many GPUs that fit."""
         self._view: tuple[Node, ...] = ()
 
     @property

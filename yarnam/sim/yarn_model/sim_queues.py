@@ -56,7 +56,7 @@ class Application:
         self.phase_s = phase_s
         self.listener = listener
         self.am = NOTHING
-        """What its ApplicationMaster takes of the queue's AM share."""
+        """The part of the queue's AM share that its ApplicationMaster takes."""
         self.has_am = False
         self.asks: dict[AskId, Ask] = {}
         self.containers: dict[AskId, Container] = {}
@@ -118,7 +118,7 @@ class SimQueue:
         return all(queue.used.plus(amount).fits_in(queue.maximum) for queue in self.path())
 
     def usable_gpus(self) -> int:
-        """That may still be used before this queue or one above is at its maximum."""
+        """The resources that may still be used before this queue or one above is at its maximum."""
         return min(queue.maximum.gpus - queue.used.gpus for queue in self.path())
 
     def take(self, amount: Resources) -> None:

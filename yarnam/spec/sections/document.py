@@ -107,7 +107,7 @@ class Placement(Section):
     of names separates tasks of different roles. `[ps, [ps, worker]]` does both for `ps`."""
     node_label: Text = ""
     """The YARN node label of the only nodes that may run tasks (Capacity Scheduler). Default: the
-    nodes without a label. The ApplicationMaster runs where the queue's default label says."""
+    nodes without a label. The ApplicationMaster runs on the nodes of the queue's default label."""
     near_data: bool = True
     """Among otherwise equal placements, prefer nodes that store more of the job's input bytes."""
     check: Literal["off", "quick", "full"] = "off"
@@ -213,7 +213,7 @@ class Elastic(Section):
     `restart` is `false`."""
     restart: bool = _ELASTIC.restart
     """Whether a change of size restarts all processes. `false`: those that stay continue, and their
-    framework forms the group anew; for `torchrun` and `horovod`. See [elastic
+    framework re-forms the group; for `torchrun` and `horovod`. See [elastic
     gangs](../how-to/elastic-gangs.md#go-on-without-a-restart)."""
 
 
@@ -250,19 +250,19 @@ class Retry(Section):
 
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = _RETRY.max_restarts
     """Restarts after infrastructure faults (a lost node, an unresponsive agent), whether lost tasks
-    are replaced in place or the whole gang is acquired again. 0 means never. Preemptions do not
+    are replaced in place or the whole gang is acquired again. 0 disables them. Preemptions do not
     count."""
     on_user_failure: Annotated[int, Field(ge=0, le=1000)] = _RETRY.on_user_failure
     """Restarts after failures of the job's own code, counted separately. Failures that cannot end
     otherwise (an import error, for example) are never retried: [failure rules](failure-rules.md).
-    Both numbers count restarts in a row without progress: they start anew when the job reports a
-    step beyond all earlier ones."""
+    Both numbers count restarts in a row without progress: they reset when the job reports a step
+    beyond all earlier ones."""
     more_memory: MoreMemory | None = None
     """Restart in larger containers after a process ran out of memory. Default: no, the job ends or
     uses up `on_user_failure`."""
     rules: Annotated[list[FailureRuleEntry], Field(max_length=MAX_RULES)] = []
-    """What failures of this job mean, where the shipped rules do not know it or the job knows
-    better."""
+    """Rules for failures of this job that the shipped rules do not know, or classify
+    differently."""
     blacklist: Blacklist = Blacklist()
 
 
@@ -316,7 +316,7 @@ class ApplicationMaster(Section):
     (`yarn.resourcemanager.am.max-attempts`)."""
     attempts_interval: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _AM.attempts_interval_s
     """How long a failed AM attempt counts, whichever of its processes failed. A job of weeks
-    outlives an AM that dies now and then."""
+    survives an AM that dies occasionally."""
     # Heartbeats come every 2 s at the latest.
     agent_silence: Annotated[float, DurationBetween(3.0, 3600.0)] = _AM.agent_silence_s
     """A container that has not sent a heartbeat for this long is lost."""
@@ -369,7 +369,7 @@ class Document(Section):
     """Which rendezvous variables to set for the processes, besides the generic ones. See
     [frameworks](../how-to/frameworks.md)."""
     command: Command | None = None
-    """What each process runs: a list of arguments, passed unchanged, or one line for
+    """The command of each process: a list of arguments, passed unchanged, or one line for
     `/bin/bash -c`. yarnam expands nothing in it: `${...}` is left to the shell."""
     files: list[ShippedPath] = []
     """Files to place in the working directory of every container."""

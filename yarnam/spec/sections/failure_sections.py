@@ -61,7 +61,7 @@ class FailureRuleEntry(Section):
     blame: BlameName | None = None
     """Who has to act: `user` or `infra`."""
     explanation: ShortText | None = None
-    """What happened, for the verdict."""
+    """The explanation for the verdict."""
     hint: ShortText | None = None
     """The next step for the user, for the verdict."""
 

@@ -67,7 +67,7 @@ class Image(TextOrMapping):
     """The image's name."""
     mounts: list[Annotated[str, Field(pattern=MOUNT, examples=["/data:/data:ro"])]] = []
     """Directories of the node, as `source:destination:mode`, where mode is `ro` or `rw`. The site
-    says which it allows."""
+    decides which are allowed."""
 
 
 class Environment(Section):
@@ -175,8 +175,8 @@ CompletionValue = Annotated[
 
 
 class AfterRole(TextOrMapping):
-    """A role whose tasks come first. The containers of all roles are acquired together all the
-    same; only the processes of this role wait."""
+    """A role whose tasks come first. The containers of all roles are still acquired together; only
+    the processes of this role wait."""
 
     text_key = "role"
 
@@ -229,7 +229,7 @@ class Role(Section):
     vcores: Vcores | None = None
     """Virtual cores per task. Default: `vcores_per_gpu` times `gpus`; 1 without GPUs."""
     command: Command | None = None
-    """What each process runs. Default: the job's `command`."""
+    """The command of each process. Default: the job's `command`."""
     env: dict[str, Variable] = {}
     """Environment variables for this role, which override the job's `env`."""
     ports: list[Text] = []
@@ -240,9 +240,9 @@ class Role(Section):
     processes_per_task: ProcessesPerTask | None = None
     """The number of processes, instead of `processes`. It must divide the number of GPUs."""
     completion: CompletionValue = "all"
-    """Which tasks must succeed: `all`, `any`, `{at_least: 3}`, or `chief` (role `chief` where there
-    is one, else the first task of this role). A task that fails stops the job only where this
-    cannot be met any more. See [roles](../how-to/roles.md)."""
+    """Which tasks must succeed: `all`, `any`, `{at_least: 3}`, or `chief` (role `chief` if there is
+    one, else the first task of this role). A task that fails stops the job only if this can no
+    longer be met. See [roles](../how-to/roles.md)."""
     service: bool | None = None
     """Stop this role when the others are complete: for parameter servers, TensorBoard, notebooks.
     Default: true for a role `ps` beside others."""

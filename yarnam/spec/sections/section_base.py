@@ -1,4 +1,4 @@
-"""What all sections of the spec have in common."""
+"""The base of all sections of the spec."""
 
 from __future__ import annotations
 

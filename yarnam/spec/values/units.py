@@ -45,7 +45,7 @@ DURATION_PATTERN = (
     + "".join(f"({NUMBER_PATTERN} ?{unit} ?)?" for unit in ("d", "h", "(min|m)", "s", "ms"))
     + "$"
 )
-"""For the JSON Schema: units in falling order, each at most once."""
+"""The pattern for the JSON Schema: units in falling order, each at most once."""
 SIZE_PATTERN = f"^{NUMBER_PATTERN} ?([KMGT]i?B|[kmgtKMGT])$"
 
 _DURATION_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([A-Za-z]+) ?", re.ASCII)

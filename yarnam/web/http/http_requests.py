@@ -18,7 +18,8 @@ from yarnam.web.http.http_messages import Request, Respond, Response, text_respo
 log = logging.getLogger("yarnam.web")
 
 LIMIT_S = 10.0
-"""For a silent or slow peer: until its whole request is there, and for the answer."""
+"""The time limit for a silent or slow peer: until its whole request is there, and for the
+answer."""
 MAX_HEAD_BYTES = 64 * 1024
 _READ_BYTES = 8 * 1024
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")

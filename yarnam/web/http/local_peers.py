@@ -15,11 +15,12 @@ _ESTABLISHED = "01"
 
 def is_own_peer(peer: Address, own_end: Address, table: Path = _TABLE) -> bool:
     """Whether the other end of the IPv4 loopback connection ``peer`` -> ``own_end`` belongs to this
-    user or to root. Anybody on the machine can connect to loopback; the kernel's table of sockets
+    user or to root. Any user of the machine can connect to loopback; the kernel's table of sockets
     has the user of each (Linux, Documentation/networking/proc_net_tcp).
 
     Half of a connection's name is not enough: the same address and port may be an old connection of
-    somebody else. Nor is any state: a socket without an owner, as in TIME_WAIT, shows user 0."""
+    somebody else. Nor is any state: a socket without an owner, as in TIME_WAIT, shows user 0.
+    """
     try:
         wanted = [_ESTABLISHED, _in_table(peer), _in_table(own_end)]
         with table.open(encoding="ascii") as lines:

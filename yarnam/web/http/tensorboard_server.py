@@ -1,7 +1,7 @@
 """TensorBoard as ``yarnam tensorboard`` starts it: with its own arguments, for its own user alone.
 
-TensorBoard itself answers everybody on the machine, and shows what its plug-ins can read as the
-user who runs it. It is asked here under the same conditions as ``yarnam ui``.
+TensorBoard itself answers every user of the machine, and shows what its plug-ins can read as the
+user who runs it. Here it answers under the same conditions as ``yarnam ui``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The secret in the address that a server on loopback prints.
 
-Whoever opens that address gets a cookie, and the pages answer that browser alone.
+A browser that opens that address gets a cookie, and the pages answer that browser alone.
 """
 
 from __future__ import annotations

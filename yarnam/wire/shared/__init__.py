@@ -1,1 +1,1 @@
-"""What all jobs of a cluster share in ZooKeeper, whoever wrote it."""
+"""The data that all jobs of a cluster share in ZooKeeper, whoever wrote it."""

@@ -52,8 +52,7 @@ def encode_summary(snapshot: ClusterSnapshot) -> bytes:
 
 
 def decode_summary(data: bytes) -> ClusterSummary:
-    """Inverse of ``encode_summary``, for bytes that anybody may have written. Raises
-    WireMismatch."""
+    """Inverse of ``encode_summary``, for untrusted bytes. Raises WireMismatch."""
     if len(data) > MAX_BYTES:
         raise WireMismatch(f"a summary of {len(data)} bytes: at most {MAX_BYTES} are read")
     try:

@@ -102,7 +102,7 @@ class IndexColumns:
             yield JobSummary._make(column[number] for column in columns)
 
     def location(self, key: str) -> Location | None:
-        """Where the newest record of this job lies; ``None`` means not here."""
+        """The position of this job's newest record; ``None`` if it is not here."""
         for number in range(self.count - 1, -1, -1):
             if self.columns["key"][number] == key:
                 return Location(*(self.columns[name][number] for name in _LOCATION))
@@ -115,8 +115,8 @@ class IndexColumns:
 
 
 def decode_index(data: bytes) -> IndexColumns:
-    """What another process wrote; columns that this version does not know are ignored, those that
-    an older one did not write have nothing in them. Raises WireMismatch."""
+    """Read another process's index; columns that this version does not know are ignored, and those
+    that an older one did not write are empty. Raises WireMismatch."""
     try:
         # Lenient is faster, and each column is checked as a whole.
         record = decode_record(data, max_bytes=MAX_INDEX_BYTES, is_lenient=True)

@@ -29,8 +29,7 @@ def encode_inventory(inventory: Inventory) -> bytes:
 
 
 def decode_inventory(data: bytes) -> Inventory:
-    """Inverse of ``encode_inventory``, for bytes that anybody may have written. Raises
-    WireMismatch."""
+    """Inverse of ``encode_inventory``, for untrusted bytes. Raises WireMismatch."""
     try:
         text = decompress(data, max_bytes=MAX_UNPACKED)
         by_model = decode_record(text, max_bytes=MAX_UNPACKED).record("nodes")
