@@ -99,7 +99,7 @@ class Client:
         self._jobs: WeakSet[Job] = WeakSet()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Without its connections and ``on_progress``."""
+        """Pickle it without its connections and ``on_progress``."""
         return Client, (str(self._site.conf_dir), self._site.user)
 
     def __enter__(self) -> Self:
@@ -192,8 +192,8 @@ class Client:
     def executor(
         self, spec: Spec, *, queue: str | None = None, name: str | None = None
     ) -> Executor:
-        """Runs Python functions as jobs of this spec, which needs neither ``command`` nor ``name``
-        where it is a mapping, and has one role::
+        """Runs Python functions as jobs of this spec, which has one role, and as a mapping needs
+        neither ``command`` nor ``name``::
 
             executor = client.executor({"queue": "root.dl", "gpus": 1})
             print(executor.submit(train, lr=0.1).result())
@@ -206,8 +206,8 @@ class Client:
         return function_executor.Executor(self._site, job, self._start_member, self._opened)
 
     def submitted(self, idempotency_key: str) -> Job | None:
-        """The job that this user's submits with this key have started; ``None`` means there is
-        none. Waits for a submit under way, as ``submit`` does. Raises Unavailable."""
+        """The job that this user's submits with this key have started; ``None`` if there is none.
+        Waits for a submit under way, as ``submit`` does. Raises Unavailable."""
         found = idempotency.IdempotencyKey(self._site, idempotency_key, self._report).earlier()
         return None if found is None else self._handle(found.application, found.key, "")
 

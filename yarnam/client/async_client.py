@@ -42,8 +42,8 @@ THREADS = 32
 a thread of its own."""
 
 POLL_S = 2.0
-"""Between two questions about a job that is awaited. No question is kept open, as ``Job.wait``
-does: hundreds of jobs would need hundreds of threads."""
+"""The time between two polls for an awaited job. No poll is held open, as in ``Job.wait``: hundreds
+of jobs would need hundreds of threads."""
 
 
 class _Threads:
@@ -127,7 +127,7 @@ class AsyncJob(_Twin[Job]):
         return await self._threads.call(lambda: self._plain.directory)
 
     async def watch(self) -> AsyncIterator[JobStatus]:
-        """As ``Job.watch``; looks every ``POLL_S``."""
+        """As ``Job.watch``, but polls every ``POLL_S``."""
         follower = self._plain.follower()
         while True:
             poll = await self._threads.call(follower.poll, 0.0)
@@ -328,7 +328,7 @@ class AsyncClient(_Twin[Client]):
 
 
 async def _submitted(future: Future[Job], threads: _Threads) -> AsyncJob:
-    """Without a thread that waits. Raises what the submit raised."""
+    """Wait without a thread. Raises the exception of the submit."""
     # Shielded: who no longer waits for a member does not take it out of the array.
     await asyncio.wait([asyncio.shield(asyncio.wrap_future(future))])
     return AsyncJob(job_of(future), threads)
@@ -351,7 +351,8 @@ def _next(items: Iterator[T]) -> tuple[T] | None:
 
 
 async def _in_own_thread(function: Callable[[], T]) -> T:
-    """For what may take hours: it keeps no thread of the pool, and no process from ending."""
+    """Run a call that may take hours: it keeps no thread of the pool, and no process from
+    ending."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -369,7 +370,7 @@ async def _in_own_thread(function: Callable[[], T]) -> T:
             result = function()
         except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
             failure = error
-        with suppress(RuntimeError):  # The loop is over: nobody waits for it any more.
+        with suppress(RuntimeError):  # the loop is over: the result is no longer awaited
             loop.call_soon_threadsafe(finish, result, failure)
 
     threading.Thread(target=run, name="yarnam-follow", daemon=True).start()

@@ -31,7 +31,7 @@ _SECTIONS = ("nodes", "labels", "racks")
 
 
 def read_rules(conf_dir: Path, environ: Mapping[str, str]) -> GpuModelRules:
-    """The rules of this cluster; none where there is no file. Raises BadConfig."""
+    """The rules of this cluster; none if there is no file. Raises BadConfig."""
     named = environ.get(VARIABLE)
     path = Path(named).expanduser() if named else conf_dir / FILE_NAME
     try:

@@ -170,9 +170,9 @@ class Job:
         return self._sources.events(is_over=is_over)
 
     def watch_events(self) -> Iterator[Event]:
-        """Every event from the first one on, each as it happens, until the job has ended. Goes on
-        with the next AM attempt where one ended. Raises Unavailable when nobody has answered for
-        ``OUTAGE_PATIENCE_S``."""
+        """Every event from the first one on, each as it happens, until the job has ended. Continues
+        with the next AM attempt when one has ended. Raises Unavailable after ``OUTAGE_PATIENCE_S``
+        without a reply."""
         follower = self.follower()
         shown = 0
         while True:
@@ -220,9 +220,10 @@ class Job:
     def scale(self, size: int | None) -> RequestedSize:
         """Resize an elastic job; returns when its AM has accepted the request.
 
-        ``size`` is in the unit of the spec, GPUs or tasks; ``None`` means the job chooses its size
+        ``size`` is in the unit of the spec, GPUs or tasks; with ``None`` the job chooses its size
         again. The last request counts. Raises UsageError (not elastic, no such size, job ended) and
-        Unavailable (the AM does not answer; a queued job has none yet)."""
+        Unavailable (the AM does not answer; a queued job has none yet).
+        """
         wanted = requested_size(self.record().job, size)
         self._living_am().scale(by=self._sources.site.user, tasks=wanted.tasks)
         return wanted
@@ -378,7 +379,7 @@ class Job:
         return self._timing.cancel_patience_s
 
     def _write_cancelled(self, reason: str) -> None:
-        """Nobody else can: the AM is gone, or was never there."""
+        """Write the verdict that no other process can: the AM is gone, or was never there."""
         site = self._sources.site
         said = f": {reason}" if reason else ""
         text = f"killed by {site.user}{said}"
@@ -398,8 +399,8 @@ class Job:
 
 
 def settle_killed_outputs(site: Site, job: JobSpec, application: str) -> None:
-    """Keeps or deletes, as its spec says, what the tasks wrote of a job that was killed and is
-    gone. Harmless to repeat, also where there is nothing. Raises YarnamError."""
+    """Keep or delete, as its spec requires, the files that the tasks of a killed job wrote.
+    Harmless to repeat, also if there is nothing. Raises YarnamError."""
     if not job.output:
         return
     files, target = file_system_of(site, job.output)

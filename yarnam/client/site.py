@@ -107,14 +107,14 @@ class ClientTiming:
     """How often a client polls, and how long it waits; in seconds."""
 
     poll_s: float = 0.5
-    """Between polls of the ResourceManager and HDFS while no AM answers."""
+    """The time between polls of the ResourceManager and HDFS while no AM answers."""
     yarn_poll_s: float = 0.25
-    """Between polls of the ResourceManager while something is about to happen."""
+    """The time between polls of the ResourceManager while something is about to happen."""
     nodes_s: float = 30.0
-    """For a ResourceManager that has just taken over and knows no node yet to hear of the first:
-    NodeManagers ask for it every 30 s at most (yarn.resourcemanager.connect.retry-interval.ms)."""
+    """The time for a ResourceManager that has just taken over to hear of its first node:
+    NodeManagers look for it every 30 s at most (yarn.resourcemanager.connect.retry-interval.ms)."""
     process_poll_s: float = 1.0
-    """Between polls for processes that have started since."""
+    """The time between polls for processes that have started since."""
     cancel_patience_s: float = 30.0
     """How long the AM may take to cancel, besides the grace period, before YARN is asked to kill
     the job."""
@@ -150,18 +150,18 @@ class Site:
     """The environment of child processes: names the cluster, and has ``yarn`` on the PATH."""
     home_prefix: str = "/user"
     zookeeper: str = ""
-    """``host:port,host:port/root`` of the ticket queue; empty means none. Behind a gateway jobs use
-    it, and the client cannot."""
+    """``host:port,host:port/root`` of the ticket queue, if any. Behind a gateway jobs use it, and
+    the client cannot."""
     gateway: Gateway | None = None
-    """The only way to the cluster; ``None`` means it is reached as it is."""
+    """The only way to the cluster; ``None`` if it is reached directly."""
     learnt: Callable[[], Inventory] = lambda: NOTHING_LEARNT
-    """GPU models that agents have seen, where somebody keeps them. Raises nothing."""
+    """GPU models that agents have seen, if they are stored. Raises nothing."""
     open_web: Callable[[], FileSystem] | None = None
-    """``files`` over HTTP, for small ones; ``None`` means not tried."""
+    """``files`` over HTTP, for small ones; ``None`` to not try."""
     who: http_identity.HttpIdentity = field(default_factory=lambda: http_identity.HttpIdentity())  # noqa: PLW0108 - on first use
     """Who asks the web servers of the site's daemons."""
     open_token_source: Callable[[], job_tokens.TokenSource] | None = None
-    """Where the site hands out delegation tokens; ``None`` means it has none. Raises BadConfig."""
+    """``None`` if the site has no delegation tokens. Raises BadConfig."""
     timing: ClientTiming = ClientTiming()
     node_settings: Callable[[str, str], Mapping[str, str]] = _node_settings
     """The configuration of the NodeManager at this HTTP address, by http or https. Raises
@@ -189,7 +189,7 @@ class Site:
 
     @cached_property
     def quick(self) -> SmallFiles:
-        """Writes small files that nobody else writes."""
+        """Writes small files that no other process writes."""
         return SmallFiles(self.files, self.open_web)
 
     @cached_property
@@ -253,7 +253,8 @@ def user_name(environ: Mapping[str, str] | None = None) -> str:
     if named := environ.get("HADOOP_USER_NAME"):
         return named
     try:
-        # Before USER, which su and sudo may leave behind from somebody else: so does Hadoop.
+        # This comes before USER, which su and sudo may leave behind from another user: so does
+        # Hadoop.
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return getpass.getuser()
@@ -337,7 +338,7 @@ def site_at(conf_dir: str, user: str) -> Site:
 
 
 def files_at(uri: str) -> FileSystem:
-    """The file system that a URI or a path lies on, through the gateway where one is set. Raises
+    """The file system that a URI or a path lies on, through the gateway if one is set. Raises
     HdfsError, BadConfig."""
     return connect(uri, gateway=addresses.site_gateway(os.environ))
 
@@ -359,13 +360,13 @@ def _gateways_name(gateway: Gateway, asked: str | None, environ: Mapping[str, st
 def _principals_name(
     asked: str | None, environ: Mapping[str, str], settings: Mapping[str, str]
 ) -> str:
-    """The short name of who has the ticket, by the site's rules. Raises BadConfig for another one
-    or where no rule fits, NoPermission."""
+    """The short name of the ticket's owner, by the site's rules. Raises BadConfig for another one
+    or if no rule fits, NoPermission."""
     with error_map.hdfs_errors("looking for a Kerberos ticket"):
         try:
             principal = gssapi.identity().principal
         except NotAuthenticated as error:
-            # Kerberos's library says of a keytab that is not there only that there is no ticket.
+            # Kerberos's library reports only a missing ticket if the keytab does not exist.
             raise _without_usable_keytab(environ) or error from error
     with error_map.hdfs_errors("reading who the Kerberos ticket's principal is to the site"):
         name = auth_to_local.short_name(principal, settings)
@@ -377,7 +378,7 @@ def _principals_name(
 
 
 def _without_usable_keytab(environ: Mapping[str, str]) -> NoPermission | None:
-    """``None`` means the keytab by which programs get a ticket is one, or none is named."""
+    """``None`` if the keytab by which programs get a ticket is valid, or none is named."""
     try:
         keytab.client_principals(environ)
     except HdfsError as error:
@@ -433,7 +434,7 @@ def _token_source(site: Site) -> job_tokens.TokenSource:
 def _learnt(
     zookeeper: str, files: FileSystem, own_directory: str, environ: Mapping[str, str]
 ) -> Inventory:
-    """The GPU models that agents have seen: everybody's from ZooKeeper, else this user's own."""
+    """The GPU models that agents have seen: all users' from ZooKeeper, else this user's own."""
     if not zookeeper:
         store = gpu_inventory.FileInventoryStore(files, own_directory)
         return gpu_inventory.GpuInventory(store).known()

@@ -77,7 +77,7 @@ class UserPaths:
         return f"{self.idempotency_records}/{digest}"
 
     def skein_staging(self, application: str) -> str:
-        """Skein's own directory; nobody clears it when the AM is killed before it can."""
+        """Skein's own directory; it stays if the AM is killed before it can remove it."""
         return f"{self.home}/.skein/{application}"
 
 
@@ -98,7 +98,7 @@ def tag_of(key: str) -> str:
 
 
 def key_in(tags: Iterable[str]) -> str | None:
-    """The job's key among an application's tags; ``None`` means not one of yarnam's."""
+    """The job's key among an application's tags; ``None`` if it is not one of yarnam's."""
     for tag in tags:
         if tag.startswith(JOB_KEY_TAG_PREFIX) and is_key(tag[len(JOB_KEY_TAG_PREFIX) :]):
             return tag[len(JOB_KEY_TAG_PREFIX) :]

@@ -51,7 +51,7 @@ MOST: dict[str, int] = {
     "yarnam/adapters": 9,
     "yarnam/agent": 10,
     "yarnam/cli": 2,
-    "yarnam/client": 69,
+    "yarnam/client": 8,
     "yarnam/cluster": 3,
     "yarnam/core/queues": 5,
     "yarnam/spec": 5,

@@ -1,4 +1,4 @@
-"""The input blacklist for the client: open it, find what it says, prove, clear, quarantine."""
+"""The input blacklist for the client: open it, look up, prove, clear, quarantine."""
 
 from __future__ import annotations
 
@@ -164,7 +164,8 @@ def _file(files: FileSystem, path: str) -> FileStatus:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What ``clear`` did. ``kept_out``: quarantined files that could not go back, and why."""
+    """The result of ``clear``. ``kept_out`` has quarantined files that could not go back, with the
+    reason."""
 
     entries: tuple[Found, ...]
     places: tuple[Added, ...]
@@ -181,7 +182,7 @@ def clear(
     *,
     bring_back: bool = False,
 ) -> Cleared:
-    """Take back what is said about files at or below ``path``; with ``bring_back`` also move
+    """Withdraw the entries for files at or below ``path``; with ``bring_back`` also move
     quarantined files to where they were."""
     found, _ = find(files, blacklist, path)
     standing = [f for f in found if f.state is not State.CLEARED]

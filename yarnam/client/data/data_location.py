@@ -14,8 +14,7 @@ from yarnam.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class DataLocation:
-    """The file system of some data. ``site``: the cluster; ``None`` means data of this machine,
-    without."""
+    """The file system of some data. ``site`` is the cluster; ``None`` for data of this machine."""
 
     files: FileSystem
     user: str

@@ -75,7 +75,7 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
 
 
 def without_ticket(error: NoPermission) -> Finding:
-    """The only finding, where the site lets nobody ask anything."""
+    """The only finding without a valid ticket: the site then refuses all requests."""
     return Finding("Kerberos", Health.FAIL, error.message, error.hint, error.exit_code)
 
 
@@ -137,7 +137,7 @@ def _gateway_checks(site: Site) -> tuple[Check, ...]:
 
 @_named("Gateway")
 def _gateway(site: Site) -> Finding:
-    """What goes through it, and what cannot. Who asks is known by what it lets in."""
+    """Check what passes through the gateway. The gateway itself authenticates the user."""
     assert site.gateway is not None
     site.rm.info()
     message = f"{site.gateway.url} lets {site.user} in; beyond it are the ports of running jobs"
@@ -245,7 +245,7 @@ def _kerberos(site: Site) -> Finding:
 
 @_named("Delegation tokens")
 def _delegation_tokens(site: Site) -> Finding:
-    """Those with which a submit would begin; nobody uses them."""
+    """The settings with which a submit would begin; they are not used."""
     if site.open_token_source is None:
         return ok("not needed: the site has simple authentication")
     found = site.open_token_source().for_submission()

@@ -33,7 +33,7 @@ def ok(message: str) -> Finding:
 
 
 def warn(message: str, hint: str) -> Finding:
-    """Jobs run, but something is missing or unsafe; ``hint`` says what to do."""
+    """Jobs run, but something is missing or unsafe; ``hint`` has the remedy."""
     return Finding("", Health.WARN, message, hint)
 
 

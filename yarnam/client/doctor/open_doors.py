@@ -18,7 +18,7 @@ _ENCRYPTED = {
 def open_doors(
     settings: Mapping[str, str], *, has_zookeeper: bool = False, has_zookeeper_secret: bool = False
 ) -> tuple[str, ...]:
-    """One sentence for each; empty means none is known. ``settings``: Hadoop's, as far as they are
+    """One sentence for each; empty if none is known. ``settings``: Hadoop's, as far as they are
     known: what is not in them is not judged, but for the authentication, which is simple then."""
     is_simple = settings.get("hadoop.security.authentication", "simple").lower() == "simple"
     found = [
@@ -62,7 +62,7 @@ def _shared_user(settings: Mapping[str, str], *, is_simple: bool) -> str:
 
 
 def _clear_text(settings: Mapping[str, str]) -> list[str]:
-    """HTTP where somebody has asked for encryption."""
+    """Report HTTP although encryption is configured."""
     asked = [what for key, what in _ENCRYPTED.items() if "privacy" in settings.get(key, "").lower()]
     if settings.get("dfs.encrypt.data.transfer", "").lower() == "true":
         asked.append("HDFS's data")

@@ -53,8 +53,8 @@ def _check_capacity(settings: Mapping[str, str]) -> Finding:
 def check_capacity(
     config: CapacityConfig, settings: Mapping[str, str], nodes: tuple[Node, ...]
 ) -> Finding | None:
-    """What ``yarnam queues lint`` says of the queues as the ResourceManager reports them; ``None``
-    means nothing. ``settings``: the ResourceManager's own."""
+    """The findings of ``yarnam queues lint`` on the queues that the ResourceManager reports;
+    ``None`` if there are none. ``settings`` are the ResourceManager's own."""
     given = CapacityInput(config, settings, nodes)
     # The GPU resource type is a check of its own.
     found = [one for one in lint_capacity(given) if one.rule != "gpus-not-in-site"]
@@ -70,7 +70,7 @@ def check_capacity(
 
 
 def _check_fair(settings: Mapping[str, str]) -> Finding:
-    """From the ResourceManager's own settings: how soon the nodes of a gang are filled.
+    """Tell from the ResourceManager's own settings how soon the nodes of a gang are filled.
 
     The Fair Scheduler gives one container per node heartbeat unless ``assignmultiple`` is set; then
     as many as fit in half of what the node has free (``dynamic.max.assign``, on by default), or

@@ -39,7 +39,7 @@ def parts(source: Path) -> list[bytes]:
 
 def fill(tools: tuple[str, str], source: Path, tree: Path, report: Callable[[str], None]) -> None:
     """Put the environment of an ``environment.yml``, or of a prefix, into ``tree``. Raises BadSpec
-    with what the tool has said."""
+    with the tool's output."""
     maker, packer = tools
     with tempfile.TemporaryDirectory(dir=tree.parent) as scratch:
         prefix = source

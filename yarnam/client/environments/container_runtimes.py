@@ -17,8 +17,8 @@ MOST_ASKED = 3
 
 
 def check_runtime(site: Site, image: ContainerImage, snapshot: ClusterSnapshot) -> None:
-    """Raises BadSpec, with what a NodeManager's configuration says, where it does not have the
-    image's runtime; Unavailable: none has answered."""
+    """Raises BadSpec, with the reason from a NodeManager's configuration, if it does not have the
+    image's runtime; Unavailable if none has answered."""
     nodes = [node.http_address for node in snapshot.nodes if node.is_usable and node.http_address]
     scheme = site.rm.url.partition(":")[0]
     failures = []

@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def imported(name: str) -> dict[str, str]:
-    """Its version, empty where it has none; or why it does not load."""
+    """Its version, empty if it has none; or why it does not load."""
     try:
         module = importlib.import_module(name)
     except BaseException as error:  # noqa: BLE001 - foreign code may raise and exit as it likes

@@ -36,7 +36,7 @@ PLATFORM_FILE = "platform"
 """``x86_64 35``: the machine, and the N of the GLIBC_2.N that it needs at least."""
 
 COMPILE_LIMIT_S = 300.0
-"""For the bytecode of the standard library: some seconds on a quiet machine."""
+"""The time to compile the standard library: some seconds on a quiet machine."""
 
 _NOT_COPIED = shutil.ignore_patterns(
     # Tests, windows (Tk) and what makes environments: no job runs them.
@@ -139,7 +139,7 @@ def copy_interpreter(interpreter: Interpreter, tree: Path) -> None:
 def compile_tree(program: Path, folder: Path) -> None:
     """Bytecode beside all modules in ``folder``, by the copied interpreter itself, which is thereby
     tried. Raises BadConfig."""
-    # Unchecked: YARN's copies get new times, and nobody edits them.
+    # The bytecode is unchecked: YARN's copies get new times, and the files are never edited.
     command = [
         str(program), "-I", "-S", "-B", "-m", "compileall", "-f", "-q", "-j", "0",
         "-s", str(folder), "--invalidation-mode", "unchecked-hash", str(folder),

@@ -1,4 +1,4 @@
-"""Puts packages into the copy of an interpreter: uv where there is one, else pip."""
+"""Install packages into the copy of an interpreter: by uv if there is one, else by pip."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def _has_pip() -> bool:
 
 
 def export_uv_lock(lock: Path, target: Path) -> None:
-    """``uv.lock`` as a requirements file with hashes, without the project itself. Raises BadSpec:
-    there is no uv, or the lock is not what ``pyproject.toml`` says."""
+    """``uv.lock`` as a requirements file with hashes, without the project itself. Raises BadSpec if
+    there is no uv, or the lock does not match ``pyproject.toml``."""
     if not (uv := find_uv()):
         raise BadSpec(f"{lock.name} can be read by uv only, and there is none", hint=_INSTALL_UV)
     command = [uv, "export", "--locked", "--no-emit-project", "--no-dev", "--quiet"]

@@ -50,7 +50,7 @@ FORMAT = 1
 """Goes into the name: raise it when what is packed changes."""
 
 PEX_LIMIT_S = 600.0
-"""For a PEX file's own start, which unpacks it."""
+"""The time for a PEX file's own start, which unpacks it."""
 
 _GZIP_LEVEL = 1
 """Shared libraries are most of it."""

@@ -134,7 +134,7 @@ def reproducible_tar(archive: Path, gzip_level: int) -> Iterator[tarfile.TarFile
 
 
 def anonymous_entry(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without owner and time: the same content gives the same archive for everybody."""
+    """Leave out owner and time: the same content gives the same archive for every user."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = 0
@@ -204,7 +204,7 @@ def _fill_lib(source: RuntimeSource, lib: Path) -> None:
     if sys.version_info >= (3, 12):
         # setuptools offers distutils through a .pth hook, which a plain folder does not run.
         shutil.copytree(lib / "setuptools" / "_distutils", lib / "distutils")
-    # Unchecked: YARN's copies get new times, and nobody edits them.
+    # The bytecode is unchecked: YARN's copies get new times, and the files are never edited.
     compileall.compile_dir(
         lib, quiet=2, stripdir=lib, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 from yarnam.errors import BadConfig
 
 TOOL_LIMIT_S = 60.0
-"""For one run of ldd, strip or patchelf: each reads some megabytes."""
+"""The time for one run of ldd, strip or patchelf: each reads some megabytes."""
 
 C_LIBRARY = re.compile(
     r"(ld-linux.*|linux-vdso.*|lib(c|m|dl|pthread|rt|util|resolv|nsl|nss_.*|anl|mvec))\.so\b.*"
@@ -36,7 +36,7 @@ def needed_libraries(files: Iterable[Path]) -> dict[str, Path]:
 
 
 def strip_symbols(files: Iterable[Path]) -> None:
-    """Drop what only debuggers read, two thirds of an interpreter. Nothing where there is no
+    """Drop the symbols that only debuggers read, two thirds of an interpreter. Does nothing without
     strip."""
     if strip := shutil.which("strip"):
         _run([strip, "--strip-unneeded", *map(str, files)], is_failure_fine=True)
@@ -50,7 +50,7 @@ def set_run_path(files: Iterable[Path], run_path: str) -> None:
 
 
 def least_glibc(files: Iterable[Path]) -> int:
-    """``36`` for files that need GLIBC_2.36 and nothing newer; 0 means none needs glibc."""
+    """``36`` for files that need GLIBC_2.36 and nothing newer; 0 if none needs glibc."""
     versions = (int(m) for file in files for m in _GLIBC.findall(file.read_bytes()))
     return max(versions, default=0)
 

@@ -16,7 +16,7 @@ from yarnam.client.environments import interpreter_facts as facts_program
 from yarnam.errors import BadSpec
 
 FACTS_LIMIT_S = 60.0
-"""For one start of a Python."""
+"""The time for one start of a Python."""
 MAX_FACTS_BYTES = 1 << 16
 
 _SHEBANG = re.compile(rb"\A#!(?:/bin/sh\n'''exec' )?[^\n]*python[^\n]*\n(?:' '''\n)?")
@@ -24,7 +24,7 @@ _RELATIVE = b"""#!/bin/sh
 '''exec' "$(dirname -- "$(realpath -- "$0")")/python3" "$0" "$@"
 ' '''
 """
-"""What uv writes for relocatable environments: a shell script whose third line on is Python."""
+"""uv's start script for relocatable environments: a shell script whose third line on is Python."""
 
 
 def facts_of(python: Path) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Archives that submits have left on HDFS for later jobs: what lies there, and what may go.
+"""Archives that submits have left on HDFS for later jobs: list them, and remove unused ones.
 
 Who uses an archive is in the jobs' records. A submit makes its job's directory before it looks
 whether an archive is there, and writes the record afterwards. So what is to be removed is first
@@ -27,7 +27,8 @@ from yarnam.wire.codec import decode
 from yarnam.wire.records import JobRecord
 
 KINDS = {"yarnam-runtime-": "runtime", "yarnam-python-": "interpreter"}
-"""By the start of the name; whatever lies with the environments is one. Skein's jar stays."""
+"""Kinds by the start of the name; any other file beside the environments counts as one. Skein's jar
+stays."""
 
 PARALLEL_READS = 8
 TRASH_SUFFIX = ".removing"
@@ -94,7 +95,7 @@ def remove_unused(
     with hdfs_errors("removing archives"):
         for each in found:
             if each.path in kept:
-                # Whoever has missed it since has stored it again.
+                # A job that has missed it since then has stored it again.
                 with suppress(HdfsError):
                     site.files.rename(each.path + TRASH_SUFFIX, each.path)
             site.files.delete(each.path + TRASH_SUFFIX)

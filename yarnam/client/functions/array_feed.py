@@ -14,7 +14,7 @@ PARALLEL_SUBMITS = 8
 """A submit is mostly waiting: for HDFS and the ResourceManager."""
 
 POLL_S = 1.0
-"""Between questions for the living members; one request for the whole array."""
+"""The time between requests for the living members; one request covers the whole array."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class ArrayFeed:
                 if self._access.is_stopped():
                     self._stopped.set()
                     break
-                # One under way may be counted twice: the cap is kept all the same.
+                # One under way may be counted twice: the cap still holds.
                 if len(under_way) + len(self._access.living()) < self._most_at_once:
                     break
             except YarnamError:

@@ -20,8 +20,9 @@ TAG_PREFIX = "yarnam-array-"
 """The application tag of all members: this and the array's id."""
 
 MAX_MEMBERS = 1000
-"""As Slurm's MaxArraySize less the zero. Each member is a YARN application, of which the
-ResourceManager remembers 1000 by default (``yarn.resourcemanager.max-completed-applications``)."""
+"""The most members: Slurm's MaxArraySize, less one for index zero. Each member is a YARN
+application, of which the ResourceManager remembers 1000 by default
+(``yarn.resourcemanager.max-completed-applications``)."""
 
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
 _ID = re.compile(r"[0-9a-f]{12}")
@@ -29,7 +30,7 @@ _ID = re.compile(r"[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class ArrayIndices:
-    """``most_at_once``: how many members may live at a time; 0 means all."""
+    """``most_at_once``: how many members may live at a time; 0 for all."""
 
     indices: tuple[int, ...]
     most_at_once: int = 0
@@ -108,7 +109,7 @@ def tag_of_array(array_id: str) -> str:
 
 
 def _filled(value: T, index: str) -> T:
-    """With the index for each placeholder in any text of it."""
+    """Replace each placeholder in any text of it by the index."""
     found: Any = value
     if isinstance(value, str):
         found = value.replace(PLACEHOLDER, index)

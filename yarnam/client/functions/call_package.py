@@ -65,5 +65,5 @@ def require_cloudpickle() -> ModuleType:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """For people: of a partial or an object the name of its class."""
+    """A name for people: for a partial or an object that of its class."""
     return str(getattr(function, "__name__", type(function).__name__))

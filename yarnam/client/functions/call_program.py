@@ -21,7 +21,7 @@ CALL = "call.pickle"
 FACTS = "call.json"
 
 STORE_LIMIT_S = 600.0
-"""For the result's way to HDFS."""
+"""The time for the result's way to HDFS."""
 
 STORE = """
 import os, sys
@@ -77,7 +77,7 @@ def _failure(error: BaseException, text: str) -> dict[str, object]:
 
 
 def _pickled(value: object) -> bytes:
-    import cloudpickle  # From the archive.
+    import cloudpickle  # Load the call from the archive.
 
     return bytes(cloudpickle.dumps(value))
 

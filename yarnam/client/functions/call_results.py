@@ -80,12 +80,11 @@ def ranks_of(site: Site, job_directory: str) -> list[int]:
 
 
 def read_result(site: Site, job_directory: str, rank: int) -> Returned | None:
-    """``None`` means the process has left none. Raises Unavailable, BadData for a file that is
-    damaged, and whatever unpickling raises: the modules that a value is made of have to be here
-    too.
+    """``None`` if the process has left none. Raises Unavailable, BadData for a damaged file, and
+    any exception of unpickling: the modules of a value's types have to be here too.
 
-    A pickle runs code: these lie in the user's own directory, which nobody else may write to, as
-    ``ranks_of`` has seen. With simple authentication whoever reaches HDFS can be that user.
+    A pickle runs code: these lie in the user's own directory, which no other user may write to, as
+    ``ranks_of`` has checked. With simple authentication any client of HDFS can be that user.
     """
     path = f"{results_directory(job_directory)}/{rank}"
     with hdfs_errors(f"reading {path}"):
@@ -102,8 +101,8 @@ def read_result(site: Site, job_directory: str, rank: int) -> Returned | None:
 
 
 def read_header(header: bytes) -> tuple[str, str, str] | None:
-    """Class, text and traceback of what the function has raised; ``None`` means it has returned.
-    Raises MalformedData."""
+    """Class, text and traceback of the function's exception; ``None`` if it has returned. Raises
+    MalformedData."""
     facts = decode_record(header, max_bytes=MAX_HEADER_BYTES)
     if facts.flag("ok"):
         return None

@@ -69,8 +69,8 @@ class Executor:
         those of the jobs. A call that raises leaves the others alone; a job that starts again makes
         all of its calls again.
 
-        ``idempotency_key``: of several calls with this key, each index starts one job, also when
-        the process that submits is lost in between. Raises as ``submit``.
+        Over several calls with one ``idempotency_key``, each index starts one job, even if the
+        process that submits is lost in between. Raises as ``submit``.
         """
         if calls_per_job < 1:
             raise UsageError(f"{calls_per_job} calls per job are none")
@@ -135,9 +135,9 @@ class FunctionArray:
     """The calls of a function with many arguments."""
 
     def __init__(self, site: Site, array: JobArray, packed: Sequence[int] = ()) -> None:
-        """``packed``: how many calls each job makes; empty means one."""
+        """``packed``: how many calls each job makes; empty for one."""
         self.array = array
-        """For its id, and to kill all."""
+        """The array, for its id, and to kill all jobs."""
         self.calls: list[FunctionJob] = (
             [
                 PackedCall(site, future, job, position)
@@ -156,7 +156,8 @@ class FunctionArray:
         return self.calls[position]
 
     def results(self, timeout_s: float | None = None) -> list[Any]:
-        """What each call has returned, in their order. Raises what the first that failed raised."""
+        """The return values of all calls, in their order. Raises the exception of the first that
+        failed."""
         return [call.result(timeout_s) for call in self.calls]
 
 

@@ -53,7 +53,8 @@ class FunctionJob:
         return results_of(self._site, self.job, verdict)
 
     def exception(self, timeout_s: float | None = None) -> BaseException | None:
-        """What ``result`` would raise; ``None`` means it would return. Raises WaitTimeout."""
+        """The exception that ``result`` would raise; ``None`` if it would return. Raises
+        WaitTimeout."""
         verdict = job_of(self._future, timeout_s).wait(timeout_s)
         try:
             self.results_after(verdict)
@@ -68,8 +69,8 @@ class FunctionJob:
 
 
 def results_of(site: Site, job: Job, verdict: Verdict) -> list[Any]:
-    """By rank, of a job that has ended. Raises as ``FunctionJob.result``; of several processes what
-    the first that has raised has: the others may have raised because of it."""
+    """The results by rank, of a job that has ended. Raises as ``FunctionJob.result``; of several
+    processes, the exception of the first that raised: the others may have raised because of it."""
     ranks = call_results.ranks_of(site, job.directory)
     error = error_of(verdict, job.id)
     values: dict[int, Any] = {}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from yarnam.core.model.job_status import JobStatus
 
 AM_FILES = ("application.driver.log", "application.master.log")
-"""What Skein names the logs of the AM's script (ours) and of its Java half."""
+"""Skein's names for the logs of the AM's script (ours) and of its Java half."""
 
 AGENT_FILE = "agent.log"
 
@@ -67,7 +67,7 @@ class LogFile:
 
     @property
     def process(self) -> tuple[str, int] | None:
-        """Task and local rank whose output it is; ``None`` means another kind of file."""
+        """The task and local rank whose output it is; ``None`` for another kind of file."""
         match = _PROCESS_FILE.fullmatch(self.name)
         return (match[1], int(match[2])) if match else None
 
@@ -116,7 +116,7 @@ def kept_logs(sources: JobSources, status: JobStatus) -> Iterator[LogFile]:
 
 
 def _handed_in(sources: JobSources) -> Generator[LogFile, None, str]:
-    """Those that are there now. Returns why there are none; empty means there were some."""
+    """The files that are there now. Returns why there are none; empty if there were some."""
     if _has_no_tool(sources.site):
         found_any = yield from _all_of(_from_hdfs(sources))
         return "" if found_any else "HDFS has no directory of them"
@@ -149,7 +149,7 @@ def _tool(site: Site) -> str | None:
 
 
 def _from_hdfs(sources: JobSources) -> Iterator[LogFile]:
-    """Raises YarnamError; Unavailable where they are in a format that only ``yarn logs`` reads."""
+    """Raises YarnamError; Unavailable if they are in a format that only ``yarn logs`` reads."""
     settings = read_settings(sources.site.conf_dir, "core-site.xml", "yarn-site.xml")
     files = sources.site.files
     try:
@@ -217,7 +217,7 @@ def live_am_logs(sources: JobSources, application: YarnApplication) -> Iterator[
 
 
 def _am_container(application: YarnApplication) -> tuple[str, str]:
-    """The web server of its NodeManager, and its name; empty means there is none."""
+    """The web server of its NodeManager, and its name; empty if there is none."""
     parts = urlsplit(application.am_log_url)
     # http://host:port/node/containerlogs/<container>/<user>
     pieces = parts.path.strip("/").split("/")

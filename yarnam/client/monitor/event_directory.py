@@ -12,7 +12,7 @@ from yarnam.errors import UsageError
 from yarnam.wire.output_paths import partial_output_path, staging_path
 
 VARIABLE = "TENSORBOARD_LOGGING_DIR"
-"""As Hugging Face's Trainer has it: the directory in the spec's ``env``."""
+"""The variable as Hugging Face's Trainer uses it: the directory in the spec's ``env``."""
 
 _HINT = (
     f"Name the directory on HDFS: --logdir, or {VARIABLE} in the spec's `env`, or let the job "

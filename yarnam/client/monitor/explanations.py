@@ -19,9 +19,9 @@ FAILED_CODE = 1
 def explain_logs(
     logs: Sequence[Path], exit_code: int | None = None, rules: Sequence[FailureRule] = ()
 ) -> FirstCause:
-    """The first cause among processes whose logs these are, the first one rank 0. Without times
-    the order of the logs stands for them. ``exit_code``: of all of them. ``rules``: those of the
-    site. Raises UsageError: a file cannot be read."""
+    """The first cause among processes whose logs these are, the first one rank 0. The order of the
+    logs stands for times. ``exit_code`` is that of all of them, and ``rules`` are those of the
+    site. Raises UsageError if a file cannot be read."""
     for log in logs:
         if not log.is_file():
             raise UsageError(f"{log} is not a readable file")

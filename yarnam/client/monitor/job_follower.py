@@ -24,9 +24,9 @@ ApplicationMaster."""
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one question came to. ``status``: the last one known, None if there never was any.
-    ``is_new``: it differs from the one before. ``pause_s``: how long to wait until the next
-    question. ``error``: why nobody could tell."""
+    """The result of one poll. ``status`` is the last one known, None if there never was any.
+    ``is_new``: it differs from the one before. ``pause_s`` is the wait until the next poll.
+    ``error`` is the reason for a failed poll."""
 
     status: JobStatus | None
     is_new: bool
@@ -39,8 +39,7 @@ class Poll:
 
 
 class JobFollower:
-    """The questions about one job, and how long nobody has been able to answer them. For one
-    thread at a time."""
+    """The polls of one job, and how long they have failed. For one thread at a time."""
 
     def __init__(self, sources: JobSources) -> None:
         self._sources = sources
@@ -98,8 +97,8 @@ class WaitLimit:
         )
 
     def verdict(self, poll: Poll) -> Verdict | None:
-        """The verdict; ``None`` means to be asked again. Raises WaitTimeout when the time is over,
-        and on demand the verdict as an error."""
+        """The verdict; ``None`` if the caller has to poll again. Raises WaitTimeout when the time
+        is over, and on demand the verdict as an error."""
         if (verdict := poll.verdict) is not None:
             failure = error_of(verdict, self._application) if self._raise_on_failure else None
             if failure is not None:

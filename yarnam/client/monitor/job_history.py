@@ -62,8 +62,8 @@ class JobHistory:
         self._site = site
 
     def jobs(self, chosen: HistoryFilter | None = None, user: str = "") -> Listing:
-        """The jobs that pass. ``user``: whose, by default your own; ``*``: everybody's that can
-        be read."""
+        """A filter of jobs. ``user`` is by default your own; ``*`` selects all jobs that can be
+        read."""
         if user != ALL_USERS:
             store = self._store(user or self._site.user)
             found = store.listing(chosen)
@@ -145,12 +145,12 @@ class JobHistory:
         return history_store.HistoryStore(self._site.files, self._site.paths_of(user).history)
 
     def _of(self, user: str, chosen: HistoryFilter | None) -> Listing | None:
-        """``None`` means not ours to read."""
+        """``None`` if it is not ours to read."""
         try:
             found = self._store(user).listing(chosen)
         except NoPermission:
             return None
-        # Somebody's own directory says nothing of others' jobs.
+        # A user's own directory is not evidence of other users' jobs.
         return Listing(tuple(r for r in found.rows if r.user == user), found.unreadable)
 
     def _users(self) -> list[str]:

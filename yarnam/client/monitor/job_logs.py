@@ -31,7 +31,7 @@ class LogSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """Which logs, and how. ``rank`` is global; ``tail`` in lines; ``None`` means all."""
+    """The choice of logs. ``rank`` is global; ``tail`` in lines; ``None`` for all."""
 
     task: str | None = None
     rank: int | None = None
@@ -48,7 +48,7 @@ class LogPiece:
     """The task's name, such as ``worker-0``; the file's name for the AM's logs; empty for a
     note."""
     rank: int | None
-    """Global; None where it is not a process's, or not known any more."""
+    """The global rank; None if it is not a process's log, or no longer known."""
     data: bytes
     container: str = ""
     is_note: bool = False
@@ -57,7 +57,7 @@ class LogPiece:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """One log to follow, where it is served."""
+    """One log to follow, if it is served."""
 
     task: str
     ask: str

@@ -43,8 +43,8 @@ with on_first_use():
 
 
 RECORD_WITHIN_S = 600.0
-"""After the end of a job, whoever looks at it completes its history record: later that is not worth
-a request for each look."""
+"""For this long after the end of a job, a status request completes its history record: later that
+is not worth a request each time."""
 
 
 class JobSources:
@@ -94,13 +94,13 @@ class JobSources:
     def status(
         self, *, seen: int = 0, hold_s: float = 0.0, application: YarnApplication | None = None
     ) -> StatusVersion:
-        """The status now, from the nearest source. Its number is 0 when it is not the AM's own:
-        the caller then polls instead of being notified. ``application``: YARN's record, from a
-        caller who has just read it."""
+        """The status now, from the nearest source. Its number is 0 when it is not the AM's own: the
+        caller then polls instead of being notified. ``application`` is YARN's record, if the caller
+        has just read it."""
         known = application or self.site.applications.application(self.application)
         application = self._learn(known)
         if application.is_over:
-            self.close()  # nobody answers there any more
+            self.close()  # the AM no longer answers there
             if application.state != "FINISHED" or application.final_status == "FAILED":
                 # Its AM may have been killed before it could, or have expected another attempt.
                 self.remove_secrets()
@@ -130,7 +130,7 @@ class JobSources:
         return StatusVersion(0, replace(left, reason=failure, at_s=time.time()))
 
     def await_yarn(self, limit_s: float) -> bool:
-        """Whether YARN says within the limit (seconds) that the application is over."""
+        """Whether YARN reports within the limit (seconds) that the application is over."""
         deadline = time.monotonic() + limit_s
         while True:
             application = self.site.applications.application(self.application)
@@ -221,7 +221,7 @@ class JobSources:
         return self._record
 
     def read(self, name: str) -> bytes | None:
-        """A file of the job's directory; ``None`` means not there."""
+        """A file of the job's directory; ``None`` if it does not exist."""
         return self._read(f"{self.directory}/{name}")
 
     def _read(self, path: str) -> bytes | None:

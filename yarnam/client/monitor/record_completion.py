@@ -47,8 +47,8 @@ def complete_record(site: Site, key: str, application: YarnApplication) -> None:
 def record_from_files(
     site: Site, key: str, application: YarnApplication | None
 ) -> HistoryRecord | None:
-    """The record of one of the user's own jobs; ``None`` means it has not ended, or was never
-    submitted. ``application``: what YARN knows of it, if it does. Raises YarnamError."""
+    """The record of one of the user's own jobs; ``None`` if it has not ended, or was never
+    submitted. ``application`` is YARN's record of it, if any. Raises YarnamError."""
     if application is not None and not application.is_over:
         return None
     job = _read(site, key, JOB_FILE)

@@ -61,7 +61,8 @@ def _status(
 
 
 def yarn_status(application: YarnApplication, why_no_more: str) -> JobStatus:
-    """All that YARN alone tells, for jobs whose directory cannot be read (other people's)."""
+    """The status by YARN's record alone, for jobs whose directory cannot be read (other
+    people's)."""
     if application.is_over:
         return final_status(application, verdict_from_yarn(application), 0.0)
     if application.state != "RUNNING":

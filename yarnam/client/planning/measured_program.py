@@ -17,7 +17,7 @@ from yarnam.wire.records import PreRunRecord
 
 
 def measured_program(site: Site, job: JobSpec) -> PreRunRecord | None:
-    """The record of this user's last pre-run of the same program; ``None`` means it has not passed
+    """The record of this user's last pre-run of the same program; ``None`` if it has not passed
     one, the job has none (``pre_run: off``), or its environment is still to be packed. Reads what
     the job ships. Raises BadSpec, Unavailable."""
     environment = job.environment
@@ -46,7 +46,7 @@ def _files(site: Site, job: JobSpec) -> Iterator[ShippedContent]:
 
 
 def _environment(site: Site, source: str, target: str) -> Iterator[ShippedContent]:
-    """As the job names it: by its content, or where the user has it."""
+    """Identify it as the job names it: by its content's hash, or by the user's path."""
     if not target:
         return
     if "://" in source and not source.startswith(f"{site.paths.environments}/"):

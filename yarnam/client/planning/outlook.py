@@ -72,8 +72,8 @@ class Outlook:
 
     @property
     def needs_more_memory(self) -> int | None:
-        """The MiB that one container of the leading role would need, by what the pre-run's process
-        took, where that is more than it gets; ``None`` means it is enough, or not known."""
+        """The MiB that one container of the leading role would need by the pre-run's measurement,
+        if that is more than it gets; ``None`` if it is enough, or unknown."""
         peak = self.measured.peak_memory_mib if self.measured is not None else None
         role = next(role for role in self.job.roles if role.name == self.job.leading_role)
         needed = (peak or 0) * role.processes_per_task
@@ -85,15 +85,15 @@ class Outlook:
 
     @property
     def wait_s(self) -> float | None:
-        """How long the job is likely to wait; ``None`` means unknown."""
+        """How long the job is likely to wait; ``None`` if unknown."""
         return self.start.likely_s if isinstance(self.start, Forecast) else None
 
 
 def outlook(
     checked: CheckedJob, line: TicketList | str, measured: PreRunRecord | None = None
 ) -> Outlook:
-    """Plans the job on the snapshot that it was checked on. ``line``: the jobs that wait and run;
-    else why they are not known. ``measured``: what a pre-run has."""
+    """Plans the job on the snapshot that it was checked on. ``line`` has the jobs that wait and
+    run, or the reason why they are unknown. ``measured`` has a pre-run's measurements."""
     snapshot, data = checked.snapshot, checked.data
     now = plan_largest(checked.job, lambda one: plan(snapshot, one, data=data))
     rung = now.rungs[0] if isinstance(now, PlacementPlan) else checked.plan.rungs[0]

@@ -1,1 +1,1 @@
-"""From a spec to an accepted application."""
+"""The way from a spec to an accepted application."""

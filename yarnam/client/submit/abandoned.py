@@ -1,5 +1,5 @@
-"""What clients that were killed in the midst of a submit have left is cleared by the same user's
-later submits, from a day after. A client that fails or is interrupted clears up itself."""
+"""Files that killed clients have left in the middle of a submit: the same user's later submits
+remove them after a day. A client that fails or is interrupted cleans up itself."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ Hosts = dict[str, tuple[NodeId, RackId]]
 
 
 def input_bytes_by_node(site: Site, job: JobSpec, snapshot: ClusterSnapshot) -> BytesByNode:
-    """Bytes of the job's inputs by node and rack; nothing where the job does not want it, has no
-    inputs on this cluster's HDFS, or HDFS does not tell."""
+    """Bytes of the job's inputs by node and rack; empty if the job does not want it, has no inputs
+    on this cluster's HDFS, or HDFS does not report it."""
     if not job.placement.near_data or not job.inputs or len(snapshot.nodes) < 2:
         return NO_DATA
     deadline = time.monotonic() + LIMIT_S
@@ -78,7 +78,7 @@ def _files(files: FileSystem, paths: list[tuple[str, str]], deadline: float) -> 
                 if one.length:
                     yield one.path
         except HdfsError:
-            continue  # the check of the inputs says what is wrong with it
+            continue  # the check of the inputs reports the problem
 
 
 def _blocks(files: FileSystem, path: str, deadline: float) -> tuple[BlockLocation, ...] | None:

@@ -26,7 +26,7 @@ class Upload:
 
 
 def planned_uploads(site: Site, job: JobSpec) -> list[Upload]:
-    """What ``submit --dry-run`` prints. Raises Unavailable when HDFS does not answer."""
+    """The output of ``submit --dry-run``. Raises Unavailable when HDFS does not answer."""
     uploads = []
     for what, name in (
         ("yarnam's own runtime", runtime_source().file_name),

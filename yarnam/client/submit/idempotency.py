@@ -1,9 +1,9 @@
 """One job for each idempotency key, however often and from wherever it is submitted.
 
 A submit makes the key's record before it asks YARN: a file on HDFS that only one can make, with the
-key of its job's directory. When YARN has accepted the application, its id goes into the file.
-So whoever comes later finds the application there; or, when that submit never heard YARN's answer,
-in the ResourceManager's list, by the application's tag.
+key of its job's directory. When YARN has accepted the application, its id goes into the file. So a
+later submit finds the application there; or, if that submit never got YARN's answer, in the
+ResourceManager's list, by the application's tag.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ IN_PROGRESS_LIMIT_S = 180.0
 driver 120 s. A record that is older without an application belongs to a submit that was killed."""
 
 CONFIRM_LIMIT_S = 15.0
-"""How long a submit may take from YARN's acceptance until it has said so in its record."""
+"""The longest time from YARN's acceptance until the submit has written it to its record."""
 
 GONE_LIMIT_S = 10.0
 """How long YARN may take to list an application whose submitter was killed while it asked: as long
@@ -46,7 +46,7 @@ class KeyTaken(Exception):
 
 
 class Decision(Enum):
-    """What follows from a record and from what YARN knows."""
+    """The decision that follows from a record and from YARN's applications."""
 
     SUBMIT = "submit"
     ADOPT = "adopt"
@@ -98,7 +98,7 @@ def _earlier(app: YarnApplication) -> Earlier:
 
 
 def digest_of(user: str, idempotency_key: str) -> str:
-    """What stands for a key in names and tags: 128 bits."""
+    """The short form of a key in names and tags: 128 bits."""
     return hashlib.sha256(f"{user}\0{idempotency_key}".encode()).hexdigest()[:32]
 
 
@@ -125,7 +125,7 @@ class IdempotencyKey:
                 began_s, seen = time.monotonic(), record
                 is_new, is_gone = True, False
             if record is not None and not is_gone and submitter.is_gone(record.submitter):
-                # From now on nothing more of it comes.
+                # Its submitter is gone, so that no application can appear any more.
                 began_s, is_gone = time.monotonic(), True
             waited_s = time.monotonic() - began_s
             decision, found = decide(record, self._listed(record), waited_s, is_gone=is_gone)
@@ -167,7 +167,7 @@ class IdempotencyKey:
             self._write(IdempotencyRecord(key, application))
 
     def drop(self, key: str) -> None:
-        """Of this job nothing is left. Raises nothing: it runs while an error flies."""
+        """Delete the record of a job without remains. Raises nothing: an error is propagating."""
         with suppress(HdfsError, Unavailable):
             record = self._read()
             if record is not None and record.key == key:
@@ -191,7 +191,7 @@ class IdempotencyKey:
             self._files.write_atomic(self.path, encode(record))
 
     def _remove(self) -> None:
-        """Only one of several succeeds in renaming a file; the others look again."""
+        """Only one of several succeeds in renaming a file; the others read it again."""
         aside = f"{self.path}.{secrets.token_hex(6)}"
         with hdfs_errors(f"removing {self.path}"), suppress(NotFound):
             self._files.rename(self.path, aside)

@@ -1,4 +1,4 @@
-"""Which files an input has, and whether a job can read them the way its spec says."""
+"""List the files of an input, and check that a job can read them as its spec requires."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def input_files(files: FileSystem, root: str, pattern: str = "") -> Iterator[Fil
 def why_unusable(
     files: FileSystem, job: JobSpec, given: DataInput, kept: Sequence[FileStatus], *, is_all: bool
 ) -> str:
-    """Which of the spec's settings these files do not allow; empty means none. ``is_all``: the
-    input has no more files than were listed."""
+    """The settings of the spec that these files do not allow; empty if there are none. ``is_all``:
+    the input has no more files than were listed."""
     where = f"{given.uri}/{given.pattern}" if given.pattern else given.uri
     if not kept and (given.pattern or given.is_staged or given.shard is Sharding.FILES):
         return f"no file matches {where}" if given.pattern else f"no data in {where}"
@@ -78,7 +78,7 @@ def _why_unreadable(files: FileSystem, kept: Iterable[FileStatus]) -> str:
 
     def ask(path: str) -> str:
         try:
-            # The NameNode tells where blocks lie to those only who may read them.
+            # The NameNode reveals where blocks lie only to users who may read them.
             files.block_locations(path)
         except PermissionDenied:
             return path

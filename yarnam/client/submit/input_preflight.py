@@ -27,8 +27,8 @@ from yarnam.errors import BadSpec
 from yarnam.wire.input_manifest import ListedInput
 
 MAX_FILES = 200_000
-"""Files of one input that are checked at most; listing them takes a few seconds. A warning says
-when there are more."""
+"""The most files of one input that are checked; listing them takes a few seconds. A warning reports
+it when there are more."""
 
 SAMPLE_FRACTION, MAX_SAMPLE = 0.01, 200
 """Files that ``verify: sample`` reads: enough to find a data set that was written wrongly as a
@@ -41,14 +41,14 @@ KiB)."""
 
 @dataclass(frozen=True, slots=True)
 class InputOutcome:
-    """What becomes of one input.
+    """The outcome for one input.
 
     Attributes:
-        given: the input with what is excluded filled in.
+        given: the input with its excluded files filled in.
         to_quarantine: files to move away, each with the reason.
-        proved: what a check at submit has found, not on the blacklist yet.
+        proved: files that a check at submit has proved corrupt, not on the blacklist yet.
         root: its plain path.
-        files: all of them, the excluded ones included; empty means more than are listed.
+        files: all of them, the excluded ones included; empty if there are more than can be listed.
     """
 
     given: DataInput
@@ -61,7 +61,7 @@ class InputOutcome:
 
     @property
     def listed(self) -> ListedInput | None:
-        """The files for the job's list of inputs; ``None`` means there are too many."""
+        """The files for the job's list of inputs; ``None`` if there are too many."""
         if not self.files:
             return None
         files = [(_relative(self.root, s.path), s.length, s.mtime_ms) for s in self.files]
@@ -183,8 +183,8 @@ def _check_now(
 
 
 def record_proved(outcome: InputOutcome) -> list[str]:
-    """Put what was proved on the blacklist; of a user who may not write there on the open one, as a
-    suspicion. What cannot be written is said, and harms nothing."""
+    """Put proved files on the blacklist; for a user who may not write there, on the open one, as a
+    suspicion. A failure to write is reported, and harmless."""
     name, count = outcome.given.name, len(outcome.proved)
     try:
         blacklist = open_blacklist(outcome.location)

@@ -67,7 +67,7 @@ def with_pre_run(
     shipped: Iterable[ShippedContent],
     report: Callable[[str], None] = lambda _: None,
 ) -> JobSpec:
-    """The job with its pre-run decided. ``report`` says what was decided, and why."""
+    """The job with its pre-run decided. ``report`` gets the decision, and why."""
     if job.pre_run.mode is PreRunMode.OFF:
         return job
     key = program_of(job, shipped).key

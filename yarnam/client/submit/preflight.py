@@ -64,7 +64,7 @@ class CheckedJob:
     larger: tuple[Target, ...] = ()
     """The targets for its enlarged containers (``retry.more_memory``)."""
     pre_run: tuple[Target, ...] = ()
-    """The targets for its pre-run; empty means it never has one, or is too small."""
+    """The targets for its pre-run; empty if it never has one, or is too small."""
     inputs: tuple[InputOutcome, ...] = ()
     """The files that are excluded from its inputs, and why; ``job`` has them filled in."""
 
@@ -283,7 +283,7 @@ def _check_inputs(site: Site, job: JobSpec) -> None:
 
 
 def _check_output(site: Site, job: JobSpec) -> None:
-    """That the output can be made when the gang has succeeded, as far as can be known now."""
+    """Check that the output can be made when the gang has succeeded, as far as can be known now."""
     if not job.output:
         return
     files, path = file_system_of(site, job.output)
@@ -326,7 +326,7 @@ def _check_home(site: Site) -> None:
     with hdfs_errors("checking HDFS"):
         parent = home.rpartition("/")[0]
         if not site.files.exists(parent):
-            return  # mkdirs will tell; an empty HDFS of one's own has no /user yet
+            return  # mkdirs reports it; a user's own empty HDFS has no /user yet
         status = site.files.stat(parent)
     if status.owner != site.user and not status.permission & 0o002:
         raise NoPermission(

@@ -119,7 +119,7 @@ def _submit(
 
 
 def _with_site_rules(site: Site, job: JobSpec) -> JobSpec:
-    """With the administrators' failure rules after its own."""
+    """Add the administrators' failure rules after its own."""
     rules = failure_rules.site_rules(site.conf_dir, site.environ)
     if not rules:
         return job
@@ -203,7 +203,7 @@ class _Attempt:
             with suppress(YarnamError):
                 is_gone = self._kill()
         if self._idempotency_key is not None and not is_gone:
-            # Without its files the application could not run, and its key would stand for that.
+            # Without its files the application could not run, and its key would refer to it.
             self._staging.close()
             return
         self._staging.undo()
@@ -219,7 +219,7 @@ class _Attempt:
         return (*own, *job.tags)
 
     def _kill(self) -> bool:
-        """Whether YARN says that nothing of it runs."""
+        """Whether YARN reports that nothing of it runs."""
         is_gone = True
         for application in [self._application] if self._application else self._find():
             self._site.rm.kill(application)

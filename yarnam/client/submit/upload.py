@@ -206,8 +206,7 @@ class JobUpload:
         return self._store.localized(target, "archive", "PRIVATE")
 
     def _interpreter(self, environment: EnvironmentSpec) -> LocalizedFile | None:
-        """The Python of AM and agents; ``None`` means one of the nodes' own is to be found
-        there."""
+        """The Python of AM and agents; ``None`` if one of the nodes' own is to be found there."""
         is_wanted = environment.python == BUNDLED_PYTHON
         if os.environ.get(NODE_PYTHON_VARIABLE) and not is_wanted:
             return None
@@ -250,8 +249,8 @@ class JobUpload:
         return self._store.localized(target, "file", "PRIVATE")
 
     def _prelaunch(self, checked: CheckedJob) -> tuple[PrelaunchedService, ...]:
-        """Asked for while the AM starts, by the names of nodes, unless somebody else could miss
-        it."""
+        """The containers to request while the AM starts, by node names; none if a waiting job could
+        miss them."""
         if not checked.snapshot.has_node_names:
             return ()
         asks = prelaunch_asks(
@@ -351,15 +350,15 @@ class JobUpload:
         return self._put_bytes(protocol.ZOOKEEPER_FILE, credentials.encode())
 
     def _notify_urls(self, job: JobSpec) -> LocalizedFile | None:
-        """For the AM alone, as the credentials for ZooKeeper."""
+        """The file is for the AM alone, as the credentials for ZooKeeper."""
         if not job.notify:
             return None
         content = NotifyUrls(tuple(channel.url for channel in job.notify))
         return self._put_bytes(protocol.NOTIFY_FILE, encode(content))
 
     def _keytab(self) -> LocalizedFile | None:
-        """For the AM alone, as the credentials for ZooKeeper. ``None`` means none is to go
-        along."""
+        """The file is for the AM alone, as the credentials for ZooKeeper. ``None`` if none is
+        shipped."""
         name = self._site.environ.get(KEYTAB_VARIABLE, "")
         if name and self._site.open_token_source is not None:
             self._site.must_reach(f"the KDC, by which {KEYTAB_VARIABLE} is checked,")
@@ -384,8 +383,8 @@ def environment_target(paths: UserPaths, spec: EnvironmentSpec) -> EnvironmentSp
 
 
 def checked_keytab(path: Path) -> bytes:
-    """Its content, if Kerberos takes it for the user of the ticket. Raises BadConfig, NoPermission;
-    neither tells the content."""
+    """The keytab's content, if Kerberos accepts it for the user of the ticket. Raises BadConfig,
+    NoPermission; neither shows the content."""
     named = f"{path}, which {KEYTAB_VARIABLE} names"
     hint = "docs/how-to/kerberos.md says how to make one; klist -k -t FILE shows whose it is."
     try:

@@ -22,7 +22,7 @@ QUEUE_READ_LIMIT_S = 1.5
 
 
 def is_anybody_waiting(site: Site) -> bool:
-    """False where there is no ticket queue. True also when the queue does not answer in time: a job
+    """False if there is no ticket queue. True also when the queue does not answer in time: a job
     that cannot know lets others go first."""
     if not site.zookeeper:
         return False
@@ -31,7 +31,8 @@ def is_anybody_waiting(site: Site) -> bool:
 
 
 def read_wait_queue(site: Site) -> TicketList | str:
-    """The jobs that wait and those that run, as they tell it; else why that is not known."""
+    """The jobs that wait and those that run, by their own reports; else the reason why they are
+    unknown."""
     if not site.zookeeper:
         return "without a ZooKeeper the end of other jobs is unknown"
     if not site.can_reach_zookeeper:

@@ -13,9 +13,9 @@ from yarnam.core.model.job_spec import JobSpec
 
 
 def probe_targets(site: Site, job: JobSpec) -> None:
-    """Write one byte beside the output and in the checkpoints' directory, and take it away again.
+    """Write one byte beside the output and in the checkpoints' directory, and remove it.
 
-    Nothing else tells as much: HDFS asks for room for a whole block with each replica before it
+    No other check is as strong: HDFS asks for room for a whole block with each replica before it
     takes the first byte, and the quota may be that of any directory above. (The NameNode's own
     answer, GETQUOTAUSAGE, counts the whole tree where a directory has no quota.)
 

@@ -1,2 +1,2 @@
-"""Traces of jobs, in the formats in which others published theirs: files that anybody may have
-written, read line by line within limits. Data of others is never part of yarnam."""
+"""Traces of jobs, in published formats: untrusted files, read line by line within limits. Data of
+others is never part of yarnam."""

@@ -24,8 +24,8 @@ _TIME = "%Y-%m-%d %H:%M:%S"
 
 def read_trace(path: str, per_gpu: Resources) -> list[PastJob]:
     """The jobs that ran, each as one gang with the GPUs of its last attempt, in containers of at
-    most what it had on one node; it runs as long as all attempts together. ``per_gpu``: memory and
-    cores of a task for each of its GPUs, which the format does not tell. Raises UsageError."""
+    most what it had on one node; it runs as long as all attempts together. ``per_gpu`` has memory
+    and cores of a task for each of its GPUs, which the format lacks. Raises UsageError."""
     try:
         with Path(path).open("rb") as file:
             return parse_trace(read_at_most(file, MAX_BYTES), per_gpu)

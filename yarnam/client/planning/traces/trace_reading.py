@@ -65,7 +65,7 @@ def read_jobs(path: str, kind: str) -> Trace:
 
 
 def fitting(trace: Trace, gpus: int) -> Trace:
-    """Without the jobs that need more than all GPUs of the cluster. Raises UsageError: none is
+    """Drop the jobs that need more than all GPUs of the cluster. Raises UsageError if none is
     left."""
     jobs = [job for job in trace.jobs if job.gpus <= gpus]
     if not jobs:
