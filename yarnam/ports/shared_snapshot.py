@@ -1,9 +1,8 @@
 """A snapshot of the cluster that waiting jobs share, so that not each of them asks the
-ResourceManager for all nodes. No safety rests on it: no job asks for containers by another job's
-snapshot, since any client may have written it.
+ResourceManager for all nodes.
 
-No safety rests on it: nobody asks for containers by another job's snapshot. Anybody may have
-written it.
+No safety rests on it: no job asks for containers by another job's snapshot, since any client may
+have written it.
 """
 
 from __future__ import annotations

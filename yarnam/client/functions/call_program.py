@@ -77,7 +77,7 @@ def _failure(error: BaseException, text: str) -> dict[str, object]:
 
 
 def _pickled(value: object) -> bytes:
-    import cloudpickle  # Load the call from the archive.
+    import cloudpickle  # The archive carries it.
 
     return bytes(cloudpickle.dumps(value))
 

@@ -1,4 +1,4 @@
-"""The events of a gang.
+"""The events of a gang. Every event carries its time, in seconds since the epoch.
 
 The union ``Event`` is closed: ``match`` with ``assert_never`` lets the type checker find a
 dropped case. A late or doubled event must be harmless.
@@ -72,7 +72,7 @@ class AmRestarted:
 
 @dataclass(frozen=True, slots=True)
 class PlanReady:
-    """a suspended job resumes automatically"""
+    """The planner's answer to ``RequestPlan``: the rungs at or below the requested one."""
 
     at_s: float
     attempt: int

@@ -29,12 +29,10 @@ _NEW_LINE = re.compile(r"\n(?!  )")
 
 
 def printable(text: str, *, keep: str = "", max_length: int = 0) -> str:
-    """``text`` with everything escaped that is not a visible character or a space. ``keep`` has
-    exceptions, such as ``"\n\t"``. Text longer than ``max_length`` ends in an ellipsis. Escapes
-    already in the text stay as they are.
+    """``text`` with everything escaped that is not a visible character or a space.
 
-    ``keep``: what passes nevertheless, such as ``"\\n\\t"``. ``max_length``: longer text ends in an
-    ellipsis. What is escaped already stays as it is.
+    ``keep`` has the exceptions, such as ``"\\n\\t"``. Text longer than ``max_length`` ends in an
+    ellipsis. Escapes that are already in the text stay as they are.
     """
     if max_length and len(text) > max_length:
         # A character becomes at least one: what is past the limit is not looked at.

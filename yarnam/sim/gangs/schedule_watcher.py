@@ -1,4 +1,9 @@
-"""Watches the policy of one queue for all of its jobs."""
+"""Watches the policy of one queue for all of its jobs.
+
+Tickets are the same for all of them here, so the schedule is computed once after a change, and a
+job polls only if its decision has it act: polls that find nothing to do leave no trace, and are
+left out.
+"""
 
 from __future__ import annotations
 

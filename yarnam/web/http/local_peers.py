@@ -19,7 +19,7 @@ def is_own_peer(peer: Address, own_end: Address, table: Path = _TABLE) -> bool:
     has the user of each (Linux, Documentation/networking/proc_net_tcp).
 
     Half of a connection's name is not enough: the same address and port may be an old connection of
-    somebody else. Nor is any state: a socket without an owner, as in TIME_WAIT, shows user 0.
+    another user. Nor is any state: a socket without an owner, as in TIME_WAIT, shows user 0.
     """
     try:
         wanted = [_ESTABLISHED, _in_table(peer), _in_table(own_end)]
