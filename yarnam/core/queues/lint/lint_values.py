@@ -69,7 +69,7 @@ def about_gpus(finding: Finding) -> Finding:
 def without_gpus(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings for a site that has no GPUs: those about GPUs are notes, and no mended XML names
     the GPU resource, which such a site refuses."""
-    found = []
+    found: list[Finding] = []
     for one in findings:
         mended = _GPU_AMOUNT.sub("", one.mended)
         severity = Severity.NOTE if one.is_about_gpus else one.severity
