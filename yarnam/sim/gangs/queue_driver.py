@@ -448,7 +448,8 @@ class QueueDriver:
                 known.append(self._plan(action))
             return known[0]
 
-        fits = action.supplement is not None or self._may_fit(action)
+        looks = action.supplement is None and self._job.spec.gang.look_before_ask
+        fits = not looks or self._may_fit(action)
         return ClusterPoll(
             self._snapshot(),
             plan,
