@@ -301,7 +301,7 @@ class AgentWorld:
             raise Violation("a port that is held is not looked at again")
         is_served = bool(self.facts.ready_port) and "http.0" not in event.held
         if is_served and event.local_ranks and not self.agent.run.is_ready:
-            raise Violation("who waits for the port waits for ever")
+            raise Violation("a port is served and its task is not ready")
         if not is_served and self.agent.run.is_listening and not run.is_listening:
             raise Violation("a port is served that is held")
 

@@ -17,7 +17,7 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.plans import NoFit, PlacementPlan, Reason
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement.job_view import excluded_nodes
-from yarnam.core.placement.plan_request import plan_request
+from yarnam.core.placement.plan_request import needs_admission, plan_request
 from yarnam.core.placement.prelaunch import with_prelaunched_first
 from yarnam.core.queue_client.cluster_poll import ClusterPoll, PlanOutcome
 from yarnam.errors import Unavailable
@@ -108,17 +108,17 @@ class PlanService:
         self.trouble = ""
 
     async def _find(self, action: RequestPlan) -> tuple[ClusterPoll, PlanOutcome]:
-        """Waits for admission, if the gang holds nothing yet and the job looks before it asks. Lost
-        tasks of a running gang are replaced immediately, since the other tasks idle meanwhile."""
+        """Waits for admission where the gang ``needs_admission``."""
 
         async def poll(max_age_s: float | None = None) -> ClusterPoll:
             return await self._poll(action, max_age_s)
 
-        looks = action.supplement is None and self._record.job.gang.look_before_ask
         if self._queue is None:
             polled = await poll()
             return polled, polled.outcome
-        return await self._queue.admitted(poll, needs_admission=looks)
+        return await self._queue.admitted(
+            poll, needs_admission=needs_admission(self._record.job, action)
+        )
 
     async def _poll(self, action: RequestPlan, max_age_s: float | None) -> ClusterPoll:
         asked_at_s = self._clock.now_s()

@@ -179,7 +179,7 @@ def test_the_coordinator_port_stays_with_rank_zero() -> None:
     other.send(ae.SpoolsUploaded(other.serial))
     other.send(ae.PortsRetaken(other.serial, frozenset({"coordinator"})))
     assert other.did[0] == aa.ReleasePorts(frozenset({"coordinator"}))
-    # That somebody else has it by now is no problem of this task.
+    # Another process has taken the port since, which is not this task's fault.
     assert other.send(ae.ProcessesPlanned(other.serial)).did[0] == aa.StartProcesses()
 
 

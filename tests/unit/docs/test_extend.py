@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
+
+from tools.near import imported_by
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/how-to/extend.md").read_text()
@@ -49,16 +50,6 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imported(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
-
-
 @pytest.mark.parametrize(("example", "folders", "expected"), MENTIONS)
 def test_only_these_files_mention_the_example(
     example: str, folders: tuple[str, ...], expected: set[str]
@@ -72,7 +63,7 @@ def test_only_these_files_mention_the_example(
 def test_only_these_files_import_the_example(module: str, expected: set[str]) -> None:
     assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
     package = module.partition(".")[0]
-    assert {name(p) for p in modules(package) if module in imported(p)} == expected
+    assert {name(p) for p in modules(package) if module in imported_by(p)} == expected
 
 
 def test_the_page_names_these_files_and_examples() -> None:

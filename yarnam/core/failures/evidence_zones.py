@@ -166,7 +166,7 @@ class ChildStatus:
 
 
 def child_status(zones: Sequence[Zone]) -> ChildStatus | None:
-    """`None` if no launcher names a process that failed."""
+    """``None`` if no launcher names a process that failed."""
     lines = (line for zone in zones if zone.is_launcher for line in zone.lines)
     for match in filter(None, map(_CHILD_STATUS.search, lines)):
         number = int(next(filter(None, match.groups())))

@@ -21,6 +21,12 @@ from yarnam.core.placement.supplement import plan_supplement
 from yarnam.core.placement.targets.pinned_targets import split_pinned
 
 
+def needs_admission(job: JobSpec, request: RequestPlan) -> bool:
+    """Whether the gang waits for its turn. A job that does not look before it asks does not wait.
+    Lost tasks are replaced immediately, since the rest of the gang idles meanwhile."""
+    return request.supplement is None and job.gang.look_before_ask
+
+
 def plan_request(
     snapshot: ClusterSnapshot,
     job: JobSpec,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from yarnam.core.admission import Ask
+from yarnam.core.admission import Ask, Decision
 from yarnam.core.admission.delay_limit import Delay
 from yarnam.core.admission.polling import (
     PollHistory,
@@ -31,6 +31,7 @@ from yarnam.core.admission.polling import (
 from yarnam.core.model.plans import NoFit, PlacementPlan, Reason
 from yarnam.core.model.tickets import NOT_ITS_TURN, MustWait
 from yarnam.core.placement.prelaunch import has_spare_capacity
+from yarnam.core.policies.schedule import JobDecision
 from yarnam.core.queue_client.admission_rules import (
     OUTDATED,
     decided,
@@ -249,19 +250,15 @@ def tickets_read(ctx: ClientStep, event: TicketsRead) -> None:
             ctx.admit(stage=Stage.POLLING, awaits=serial, is_confirmed=False)
     elif isinstance(decision, Ask):
         _claim(ctx, (decision, row))
-    elif isinstance(decision, MustWait):
-        _note_own_poll(ctx, decision)
-        _must_wait(ctx, decision)
     else:
-        _note_own_poll(ctx, None)
-        _reply(ctx, decision)
+        _wait_or_refuse(ctx, decision)
 
 
-def _claim(ctx: ClientStep, decision: tuple[Ask, object] | None) -> None:
+def _claim(ctx: ClientStep, decided: tuple[Decision, JobDecision | None] | None) -> None:
     poll, serial = ctx.admission.poll, ctx.next_serial()
     assert poll is not None
     ctx.admit(stage=Stage.CLAIMING, awaits=serial, is_changed=False)
-    ctx.do(Claim(serial, poll, decision))  # type: ignore[arg-type]
+    ctx.do(Claim(serial, poll, decided))
 
 
 def claim_ended(ctx: ClientStep, event: ClaimEnded) -> None:
@@ -274,11 +271,9 @@ def claim_ended(ctx: ClientStep, event: ClaimEnded) -> None:
     ctx.set(decision=event.row)
     if isinstance(decision, MustWait) and decision.reason == OUTDATED:
         running = frozenset(gang.job for gang in event.listed.running)
-        is_second, poll_serial = ctx.admission.is_second_look, 0
         ctx.admit(started=running)
-        if not is_second:
-            poll_serial = _poll(ctx, 0.0)
-            ctx.admit(stage=Stage.POLLING, awaits=poll_serial, is_second_look=True)
+        if not ctx.admission.is_second_look:
+            ctx.admit(stage=Stage.POLLING, awaits=_poll(ctx, 0.0), is_second_look=True)
             return
     if isinstance(decision, Ask) and not event.is_ours:
         # Overtaken several times in a row: others are on their way, so poll again.
@@ -288,7 +283,13 @@ def claim_ended(ctx: ClientStep, event: ClaimEnded) -> None:
         ctx.set(ticket=decision.ticket)
         ctx.admit(has_waited=False, claimed_at_s=ctx.now_s if decision.is_claim else None)
         _reply(ctx, decision.plan)
-    elif isinstance(decision, MustWait):
+    else:
+        _wait_or_refuse(ctx, decision)
+
+
+def _wait_or_refuse(ctx: ClientStep, decision: MustWait | NoFit) -> None:
+    """By this job's own poll the gang may not be requested now, or never fits."""
+    if isinstance(decision, MustWait):
         _note_own_poll(ctx, decision)
         _must_wait(ctx, decision)
     else:

@@ -271,11 +271,6 @@ class QueueClient:
         return self.job.takes_tickets
 
     @property
-    def why_without(self) -> str:
-        """Why there are no tickets although there is a queue; empty if there are."""
-        return self.queue_trouble or self.trouble
-
-    @property
     def waiting(self) -> WaitQueueStatus | None:
         return self.admission.waiting
 

@@ -37,7 +37,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import NOT_ITS_TURN, Demand, RunningGang, Ticket
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, spare_for_growth
-from yarnam.core.placement.plan_request import may_keep_clear, plan_request
+from yarnam.core.placement.plan_request import may_keep_clear, needs_admission, plan_request
 from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, ActivePolicy, QueuePolicy
 from yarnam.core.policies.queue_schedule import QueueSchedule
 from yarnam.core.policies.schedule import Act
@@ -141,7 +141,6 @@ class QueueDriver:
         """Submission: the targets are declared on what the cluster is now."""
         self._deliver = deliver
         job = self._job
-        self.client = new_client(self._queued_job())
         ladder = elastic_ladder(self._snapshot(), job.spec, memory=self._world.indexes)
         if isinstance(ladder, NoFit):
             self._never = ladder
@@ -154,7 +153,7 @@ class QueueDriver:
             )
             roles = tuple((role.tasks, role.resources) for role in job.spec.roles)
             self._kind = self._world.poll_batch.kind_of(job.queue, self._shapes, roles)
-            self.client = new_client(self._queued_job())
+        self.client = new_client(self._queued_job())
         if self._takes_tickets:
             self._fold(ce.Opened(), ce.Connected())
         if self._watcher is not None:
@@ -194,8 +193,7 @@ class QueueDriver:
         self._cancel(self._pausing)
         self._leave()
         self._action, self._is_first_poll = action, True
-        looks = action.supplement is None and self._job.spec.gang.look_before_ask
-        self._fold(ce.PlanWanted(looks))
+        self._fold(ce.PlanWanted(needs_admission(self._job.spec, action)))
 
     def probe(self, action: ProbeCluster) -> None:
         """Answered by an event, as by the ``GrowthProbe`` of the ApplicationMaster."""
@@ -448,8 +446,7 @@ class QueueDriver:
                 known.append(self._plan(action))
             return known[0]
 
-        looks = action.supplement is None and self._job.spec.gang.look_before_ask
-        fits = not looks or self._may_fit(action)
+        fits = not needs_admission(self._job.spec, action) or self._may_fit(action)
         return ClusterPoll(
             self._snapshot(),
             plan,
