@@ -179,6 +179,7 @@ def test_lint_of_a_site_without_gpus_notes_what_gpus_would_suffer(
     notes = {row["rule"] for row in found if row["severity"] == "note"}
     assert notes & {"parent-policy-not-drf", "memory-alone-counts"}
     assert not [row for row in found if "yarn.io/gpu" in row["mended"]]
+    assert not [row for row in found if row["mended"] and row["mended"] in text], "as it stands"
     # A site with the resource type, and a file that names it, are judged as before.
     conf.mkdir()
     for name in ("core-site.xml", "yarn-site.xml"):

@@ -16,7 +16,6 @@ from yarnam.core.queues.amounts import GPU
 from yarnam.core.queues.capacity import CapacityInput, lint_capacity
 from yarnam.core.queues.capacity.capacity_file import read_settings_of
 from yarnam.core.queues.lint import Finding, LintInput, Severity, lint
-from yarnam.core.queues.lint.lint_values import without_gpus
 from yarnam.errors import ExitCode
 
 SITE_FILES = ("core-site.xml", "yarn-site.xml", "resource-types.xml")
@@ -36,17 +35,13 @@ def lint_file(
         settings = read_settings(site, *SITE_FILES)
     nodes = read_snapshot(cluster).nodes if cluster else ()
     document = read_xml(path)
-    names_gpus = _names_gpus(document)
+    has_type = settings is not None and GPU in settings.get("yarn.resource-types", "")
+    has_gpus = has_type or _names_gpus(document) or any(node.total.gpus for node in nodes)
     if document.tag == "configuration":
         config = read_settings_of(document)
-        found = lint_capacity(CapacityInput(config, settings, nodes, hadoop))
-    else:
-        allocations, refusals = read_allocations(document)
-        found = lint(LintInput(allocations, settings, nodes, hadoop), refusals)
-    has_type = settings is not None and GPU in settings.get("yarn.resource-types", "")
-    if names_gpus or has_type or any(node.total.gpus for node in nodes):
-        return found
-    return without_gpus(found)
+        return lint_capacity(CapacityInput(config, settings, nodes, hadoop, has_gpus))
+    allocations, refusals = read_allocations(document)
+    return lint(LintInput(allocations, settings, nodes, hadoop, has_gpus), refusals)
 
 
 def _names_gpus(element: Element) -> bool:

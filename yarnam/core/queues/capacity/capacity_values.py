@@ -30,6 +30,7 @@ class CapacityInput(SiteFacts):
     settings: Mapping[str, str] | None = None
     nodes: tuple[Node, ...] = ()
     hadoop: tuple[int, int] = (3, 4)
+    has_gpus: bool = True
 
     def queues(self) -> Iterator[CapacityQueue]:
         """All of them, root first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,9 +16,6 @@ from yarnam.core.queues.amounts import GPU
 FAIR = "yarn.scheduler.fair"
 AM = Resources(1536, 1, 0)
 """yarnam's ApplicationMaster, unless a spec says otherwise."""
-
-
-_GPU_AMOUNT = re.compile(rf",?\s*{re.escape(GPU)}\s*=\s*[0-9.]+%?")
 
 
 class Severity(Enum):
@@ -45,7 +41,7 @@ class Finding:
     is_about_gpus: bool = False
 
 
-Given = TypeVar("Given")
+Given = TypeVar("Given", bound="SiteFacts")
 
 
 def findings_by(
@@ -53,12 +49,20 @@ def findings_by(
     given: Given,
     before: Iterable[Finding] = (),
 ) -> tuple[Finding, ...]:
-    """What the rules, by name, find in ``given``, and the findings of ``before``: in the order of
-    their lines, the site's last."""
+    """The findings of the rules, by name, and those of ``before``: in the order of their lines, the
+    site's last. On a site without GPUs those about GPUs are notes; it refuses the GPU resource, so
+    they name none to write."""
     found = [*before]
     for name, rule in rules.items():
         found += [replace(finding, rule=name) for finding in rule(given)]
+    if not given.has_gpus:
+        found = [_as_note(finding) if finding.is_about_gpus else finding for finding in found]
     return tuple(sorted(found, key=lambda one: (not one.line, one.line, one.severity.value)))
+
+
+def _as_note(finding: Finding) -> Finding:
+    mended = "" if GPU in finding.mended else finding.mended
+    return replace(finding, severity=Severity.NOTE, mended=mended)
 
 
 def about_gpus(finding: Finding) -> Finding:
@@ -66,23 +70,14 @@ def about_gpus(finding: Finding) -> Finding:
     return replace(finding, is_about_gpus=True)
 
 
-def without_gpus(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings for a site that has no GPUs: those about GPUs are notes, and no mended XML names
-    the GPU resource, which such a site refuses."""
-    found: list[Finding] = []
-    for one in findings:
-        mended = _GPU_AMOUNT.sub("", one.mended)
-        severity = Severity.NOTE if one.is_about_gpus else one.severity
-        found.append(replace(one, severity=severity, mended="" if GPU in mended else mended))
-    return tuple(found)
-
-
 class SiteFacts:
     """The site, as far as it is given. ``settings``: by name; ``None`` means not given. ``nodes``:
-    those of the cluster; empty means not given."""
+    those of the cluster; empty means not given. ``has_gpus``: whether the site or the file knows
+    GPUs."""
 
     settings: Mapping[str, str] | None
     nodes: tuple[Node, ...]
+    has_gpus: bool
 
     @cached_property
     def cluster(self) -> Resources:
@@ -113,6 +108,7 @@ class LintInput(SiteFacts):
     settings: Mapping[str, str] | None = None
     nodes: tuple[Node, ...] = ()
     hadoop: tuple[int, int] = (3, 4)
+    has_gpus: bool = True
 
     @property
     def root(self) -> QueueConfig:
@@ -146,8 +142,3 @@ def xml(tag: str, value: object) -> str:
 def site_xml(name: str, value: object) -> str:
     """A property for the site's configuration."""
     return f"<property><name>{name}</name><value>{value}</value></property>"
-
-
-def amounts_text(amounts: Resources) -> str:
-    """In the notation that names all resources."""
-    return f"memory-mb={amounts.memory_mib}, vcores={amounts.vcores}, yarn.io/gpu={amounts.gpus}"

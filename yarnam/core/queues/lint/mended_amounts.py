@@ -9,8 +9,8 @@ from math import ceil
 
 from yarnam.core.model.resources import Resources
 from yarnam.core.queues.allocations import Element, QueueConfig
-from yarnam.core.queues.amounts import NAMES, UNLIMITED, BadAmount, Limit, Part, parse_amounts
-from yarnam.core.queues.lint.lint_values import AM, LintInput, amounts_text, xml
+from yarnam.core.queues.amounts import GPU, NAMES, UNLIMITED, BadAmount, Limit, Part, parse_amounts
+from yarnam.core.queues.lint.lint_values import AM, LintInput, xml
 
 LEAST = AM.plus(Resources(1, 1, 1))
 """The smallest gang: an ApplicationMaster and one task with one GPU."""
@@ -72,12 +72,24 @@ def _mend_queues(
             minimum = _mend_minimum(given, queue, share, found)
             _mend_maximum(given, element, _larger(LEAST, minimum), found)
         elif queue.element.child("minResources") is not None:
-            nothing = xml("minResources", amounts_text(Resources()))
+            nothing = xml("minResources", _amounts_text(given, Resources()))
             found[id(queue.element.child("minResources"))] = nothing
         container = queue.element.child("maxContainerAllocation")
         node = max((one.total.gpus for one in given.nodes), default=1)
         _mend_maximum(given, container, Resources(0, 0, node), found)
         _mend_queues(given, list(queue.children), max(most, minimum.gpus), found)
+
+
+def _names(given: LintInput) -> tuple[str, ...]:
+    """The resources to name: a site without GPUs refuses theirs."""
+    return tuple(name for name in NAMES if name != GPU or given.has_gpus)
+
+
+def _amounts_text(given: LintInput, amounts: Resources) -> str:
+    parts = (amounts.memory_mib, amounts.vcores, amounts.gpus)
+    return ", ".join(
+        f"{name}={part}" for name, part in zip(NAMES, parts, strict=True) if name in _names(given)
+    )
 
 
 def _gpus(queue: QueueConfig) -> int:
@@ -97,7 +109,7 @@ def _mend_minimum(
     amounts = Resources(amounts.memory_mib, amounts.vcores, amounts.gpus or max(0, gpus))
     if not amounts.gpus:
         return queue.minimum
-    text = ", ".join([amounts_text(amounts), *_others(element.text)])
+    text = ", ".join([_amounts_text(given, amounts), *_others(element.text)])
     found[id(element)] = xml("minResources", text)
     return amounts
 
@@ -121,7 +133,9 @@ def _mend_maximum(
     limit = _parsed(element)
     if limit is None:
         if is_old(element.text):
-            found[id(element)] = xml(element.tag, ", ".join(f"{name}=100%" for name in NAMES))
+            found[id(element)] = xml(
+                element.tag, ", ".join(f"{name}=100%" for name in _names(given))
+            )
         return
     parts = [limit.memory_mib, limit.vcores, limit.gpus]
     is_percent = isinstance(limit.memory_mib, float)
@@ -138,6 +152,7 @@ def _mend_maximum(
     texts = [
         f"{name}={_text(_raised(part, *pair))}"
         for name, part, pair in zip(NAMES, parts, wanted, strict=True)
+        if name in _names(given)
     ]
     found[id(element)] = xml(element.tag, ", ".join([*texts, *_others(element.text)]))
 
