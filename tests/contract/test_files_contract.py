@@ -8,8 +8,9 @@ import itertools
 import os
 import socket
 import threading
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -460,6 +461,22 @@ def test_times_are_set(fs: FileSystem, home: str) -> None:
     fs.write_bytes(f"{home}/a", b"x")
     fs.set_times(f"{home}/a", 1_600_000_000_123)
     assert fs.stat(f"{home}/a").mtime_ms == 1_600_000_000_123
+
+
+def test_a_directory_has_the_time_of_its_newest_change(fs: FileSystem, home: str) -> None:
+    fs.mkdirs(f"{home}/sub")
+    times = []
+
+    def changed(change: Callable[[], object]) -> None:
+        time.sleep(0.01)
+        change()
+        times.append(next(one.mtime_ms for one in fs.list(home) if one.path.endswith("/sub")))
+
+    changed(lambda: fs.write_bytes(f"{home}/sub/a", b"x"))
+    changed(lambda: fs.write_atomic(f"{home}/sub/c", b"y"))
+    changed(lambda: fs.rename(f"{home}/sub/a", f"{home}/sub/b"))
+    changed(lambda: fs.delete(f"{home}/sub/b"))
+    assert times == sorted(set(times)), "history_store asks this to see what has changed"
 
 
 def test_concat_joins_in_order_and_takes_the_sources(fs: FileSystem, home: str) -> None:

@@ -90,6 +90,9 @@ class MemoryFiles(BaseFileSystem):
             raise IsADirectory("is a directory", path=plain, operation=operation)
         return node
 
+    def _touch_parent(self, plain: str) -> None:
+        self._nodes[uris.parent(plain)].mtime_ms = self._clock_ms
+
     def _children(self, plain: str) -> list[str]:
         return [p for p in self._nodes if p != "/" and uris.parent(p) == plain]
 
@@ -144,6 +147,7 @@ class MemoryFiles(BaseFileSystem):
             node.replication = replication or 1
             node.block_size = block_size or BLOCK_SIZE
             self._nodes[plain] = node
+            self._touch_parent(plain)
             return MemoryWriter(self, plain, node, is_new=True)
 
     def open_appender(self, path: str) -> MemoryWriter:
@@ -168,6 +172,8 @@ class MemoryFiles(BaseFileSystem):
             moved = [p for p in self._nodes if p == source or p.startswith(source + "/")]
             found = {target + p[len(source) :]: self._nodes.pop(p) for p in moved}
             self._nodes.update(found)
+            for changed in (source, target):
+                self._touch_parent(changed)
 
     def _check_target(self, node: _Node, target: str, overwrite: bool) -> None:
         old = self._nodes.get(target)
@@ -194,6 +200,7 @@ class MemoryFiles(BaseFileSystem):
                 raise DirectoryNotEmpty("is not empty", path=plain, operation="delete")
             for below in [p for p in self._nodes if p == plain or p.startswith(plain + "/")]:
                 self._nodes.pop(below).holder = None
+            self._touch_parent(plain)
             return True
 
     def mkdirs(self, path: str, permission: int = 0o755) -> None:
@@ -202,6 +209,7 @@ class MemoryFiles(BaseFileSystem):
             if plain not in self._nodes:
                 self.mkdirs(uris.parent(plain), permission)
                 self._nodes[plain] = _Node(True, permission, self._clock_ms)
+                self._touch_parent(plain)
             elif not self._nodes[plain].is_dir:
                 raise NotADirectory("is a file", path=plain, operation="mkdirs")
 

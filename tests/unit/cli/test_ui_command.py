@@ -17,6 +17,7 @@ from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.cli.jobs import ui_command
 from yarnam.cli.jobs.ui_command import JobViews, cluster_source
 from yarnam.cli.shell import Shell, run
+from yarnam.client.monitor.job_history import ALL_USERS
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import VerdictKind
@@ -77,6 +78,24 @@ def test_another_users_job_shows_what_yarn_knows(world: World) -> None:
     view = JobViews(world.client).view(APPLICATION)
     assert view.status.user == "bob"
     assert not view.events
+
+
+@pytest.mark.parametrize("owner", ["me", "bob"])
+def test_another_users_record_does_not_stand_in_place_of_the_owners(
+    world: World, owner: str
+) -> None:
+    kept = record(user=owner)
+    tags = ("yarnam", tag_of(kept.key))
+    world.rm.add(kept.application, state="FINISHED", user=owner, tags=tags)
+    forged = replace(kept, user="eve", key=f"{kept.key[:-1]}f", name="forged")
+    forged = replace(forged, ended_at_s=kept.ended_at_s + 1000)
+    for one in (kept, forged):
+        HistoryStore(world.files, world.site.paths_of(one.user).history).put(one)
+    assert JobViews(world.client).view(kept.application).status.name == kept.name
+    assert world.client.history.record(kept.application, owner) == kept
+    with pytest.raises(UsageError, match="2 users have a record") as caught:
+        world.client.history.record(kept.application, ALL_USERS)
+    assert f"{min('eve', owner)}, {max('eve', owner)}" in caught.value.message
 
 
 def test_a_job_that_nobody_knows_is_an_error(world: World) -> None:

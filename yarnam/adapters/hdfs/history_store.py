@@ -17,13 +17,15 @@ from yarnam.adapters.hdfs.history_files import (
     MAX_RECORD_BYTES,
     READERS,
     RETRIES,
+    HistoryContents,
     HistoryFiles,
     decoded,
     key_of,
     month_of,
+    name_of,
 )
 from yarnam.core.accounting.history_record import HistoryRecord
-from yarnam.core.accounting.job_summary import HistoryFilter, JobSummary, summary_of
+from yarnam.core.accounting.job_summary import HistoryFilter, JobSummary
 from yarnam.errors import Unavailable, WireMismatch
 from yarnam.wire.codec import encode
 
@@ -33,11 +35,12 @@ log = logging.getLogger("yarnam.history")
 @dataclass(frozen=True, slots=True)
 class HistoryListing:
     """Rows in no order, and how many records could not be read (another version's, or damaged).
-    ``single``: records that lie about one by one."""
+    ``single`` records are not in an index yet; ``moved`` ones went into one meanwhile."""
 
     rows: tuple[JobSummary, ...]
     unreadable: int = 0
     single: int = 0
+    moved: int = 0
 
 
 class HistoryStore:
@@ -58,21 +61,48 @@ class HistoryStore:
 
     def listing(self, chosen: HistoryFilter | None = None) -> HistoryListing:
         """The rows that pass."""
+        listing = HistoryListing(())
+        for _ in range(RETRIES):
+            listing = self.rows(self.contents(), chosen)
+            if not listing.moved:  # Else they are in an index that was not there before.
+                break
+        return listing
+
+    def stamp(self) -> tuple[int, int] | None:
+        """Another value for other contents; ``None`` if there is no history."""
+        with hdfs_errors(f"reading {self._files.root}"), suppress(NotFound):
+            found = {name_of(one.path): one for one in self._files.fs.list(self._files.root)}
+            new, months = found.get("new"), found.get("months")
+            return (new.mtime_ms if new else 0, months.mtime_ms if months else 0)
+        return None
+
+    def contents(self) -> HistoryContents:
+        """The files that are there now."""
         with hdfs_errors(f"reading {self._files.root}"):
-            fresh, unreadable = self._fresh()
-            rows = {
-                key: row
-                for key, row in ((one.key, summary_of(one)) for one in fresh)
-                if chosen is None or chosen.has(row)
-            }
-            replaced = {one.key for one in fresh}
-            found: list[JobSummary] = list(rows.values())
-            for month in self._files.months():
-                if month.columns is None:
+            return self._files.contents()
+
+    def rows(
+        self, contents: HistoryContents, chosen: HistoryFilter | None = None
+    ) -> HistoryListing:
+        """The rows of these files that pass."""
+        with (
+            hdfs_errors(f"reading {self._files.root}"),
+            ThreadPoolExecutor(READERS, thread_name_prefix="history") as pool,
+        ):
+            fresh = list(
+                pool.map(self._files.try_summary, (status.path for status in contents.records))
+            )
+            months = pool.map(lambda one: self._files.rows_of_month(one, chosen), contents.indexes)
+            rows = [row for row in fresh if isinstance(row, JobSummary)]
+            replaced = {row.key for row in rows}
+            unreadable = fresh.count(None)
+            rows = [row for row in rows if chosen is None or chosen.has(row)]
+            for month in months:
+                if month is None:
                     unreadable += 1
                 else:
-                    found += (r for r in month.columns.rows(chosen) if r.key not in replaced)
-        return HistoryListing(tuple(found), unreadable, len(fresh))
+                    rows += (row for row in month if row.key not in replaced)
+        return HistoryListing(tuple(rows), unreadable, len(replaced), fresh.count(False))
 
     def keys(self) -> set[str]:
         """The jobs that have a record."""
@@ -113,10 +143,11 @@ class HistoryStore:
 
     def records(self, keys: Iterable[str]) -> Iterator[HistoryRecord]:
         """Those of these that can be read, a few at a time."""
+        left = list(keys)
         with ThreadPoolExecutor(READERS, thread_name_prefix="history") as pool:
-            for found in pool.map(self._readable, keys):
-                if found is not None:
-                    yield found
+            while left:  # A record lies in memory from its reading on.
+                some, left = left[:READERS], left[READERS:]
+                yield from (one for one in pool.map(self._readable, some) if one is not None)
 
     def compact(self) -> int:
         """Move settled records into their months' segments; how many."""
@@ -150,15 +181,6 @@ class HistoryStore:
             self._files.fs.write_atomic(f"{self._files.root}/pruned-before", mark.encode())
             HistoryCompaction(self._files).remove(gone)
         return len(gone)
-
-    def _fresh(self) -> tuple[list[HistoryRecord], int]:
-        """The records in ``new`` that can be read, and how many cannot."""
-        files = self._files.new_files()
-        if not files:
-            return [], 0
-        with ThreadPoolExecutor(READERS, thread_name_prefix="history") as pool:
-            found = list(pool.map(self._files.try_read, (status.path for status in files)))
-        return [r for r in found if isinstance(r, HistoryRecord)], found.count(None)
 
     def _readable(self, key: str) -> HistoryRecord | None:
         try:

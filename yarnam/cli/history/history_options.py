@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from yarnam.cli.options import moment
 from yarnam.cli.rendering.console import print_note
-from yarnam.client.monitor.job_history import Listing
+from yarnam.client.monitor.job_history import MOST_NAMED, Listing
 from yarnam.core.accounting.job_summary import HistoryFilter
 from yarnam.core.model.job_status import FINAL_PHASES
 
@@ -65,4 +65,11 @@ def note_gaps(listing: Listing) -> None:
             "of yarnam."
         )
     if listing.hidden:
-        print_note(f"No permission to read the history of {', '.join(listing.hidden)}.")
+        print_note(f"No permission to read the history of {_named(listing.hidden)}.")
+    if listing.cut:
+        print_note(f"Only the newest jobs were read of {_named(listing.cut)}, who has many.")
+
+
+def _named(users: Sequence[str]) -> str:
+    more = len(users) - MOST_NAMED
+    return ", ".join(users[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -96,8 +96,10 @@ def cluster_source(client: Client) -> ClusterSource:
     def active() -> Sequence[JobStatus]:
         return client.jobs(user="")
 
+    history = client.history
+
     def ended() -> Sequence[JobSummary]:
-        return client.history.jobs(user=ALL_USERS).rows
+        return history.jobs(user=ALL_USERS).rows
 
     views = JobViews(client)
     return ClusterSource(
@@ -130,7 +132,7 @@ class JobViews:
         logs = f"{HOME}jobs/{application}/logs"
         if status.state.is_final:
             with suppress(YarnamError):
-                record = self._client.history.record(application, ALL_USERS)
+                record = self._client.history.record(application, status.user)
                 return replace(view_of_record(record, time.time(), HOME), logs=logs)
         events: list[Event] = []
         if status.user == self._client.site.user:
@@ -182,6 +184,7 @@ class JobViews:
         found = next((one for one in jobs if one.application == application), None)
         if found is not None:
             return found
+        # YARN has forgotten it, so nobody else can say whose it was.
         record = self._client.history.record(application, ALL_USERS)
         return view_of_record(record, time.time(), HOME).status
 

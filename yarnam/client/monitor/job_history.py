@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,14 +16,15 @@ from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.user_paths import key_in
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import HistoryFilter, JobSummary
-from yarnam.errors import NoPermission, UsageError, YarnamError
+from yarnam.errors import UsageError, YarnamError
 
 if TYPE_CHECKING:
+    from yarnam.adapters.hdfs.histories_of_all import HistoriesOfAll
     from yarnam.adapters.hdfs.history_store import HistoryStore
     from yarnam.client.site import Site
 
 with on_first_use():
-    from yarnam.adapters.hdfs import history_store
+    from yarnam.adapters.hdfs import histories_of_all, history_store
     from yarnam.client.monitor import record_completion
 
 log = logging.getLogger("yarnam.client")
@@ -42,24 +43,29 @@ RETENTION_RECORDS = 100_000
 """Compaction also removes the oldest records above this count: as many are listed in 2 s
 (tests/benchmarks/test_history.py)."""
 
-READERS = 16
+MOST_NAMED = 5
+"""The most users that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Ended jobs, the newest end first. ``unreadable`` records are of another version, or damaged;
-    ``hidden`` users keep theirs to themselves."""
+    ``hidden`` users keep theirs to themselves; of ``cut`` users only the newest were read."""
 
     rows: tuple[JobSummary, ...]
     unreadable: int = 0
     hidden: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
 
 
 class JobHistory:
-    """The history as one user sees it. All calls raise Unavailable when HDFS does not answer."""
+    """The history as one user sees it. All calls raise Unavailable when HDFS does not answer.
+    Several threads may use it; the jobs of all users are read by one at a time."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
+        self._of_all: HistoriesOfAll | None = None
+        self._lock = threading.Lock()
 
     def jobs(self, chosen: HistoryFilter | None = None, user: str = "") -> Listing:
         """A filter of jobs. ``user`` is by default your own; ``*`` selects all jobs that can be
@@ -71,27 +77,26 @@ class JobHistory:
                 with suppress(YarnamError):
                     self.compact()
             return Listing(_newest_first(found.rows), found.unreadable)
-        rows: list[JobSummary] = []
-        hidden: list[str] = []
-        unreadable = 0
-        with ThreadPoolExecutor(READERS, thread_name_prefix="history") as pool:
-            users = self._users()
-            listings = pool.map(lambda name: self._of(name, chosen), users)
-            for name, one in zip(users, listings, strict=True):
-                if one is None:
-                    hidden.append(name)
-                else:
-                    rows += one.rows
-                    unreadable += one.unreadable
-        return Listing(_newest_first(rows), unreadable, tuple(hidden))
+        with self._lock:
+            if self._of_all is None:
+                self._of_all = histories_of_all.HistoriesOfAll(self._store)
+            of_all = self._of_all.listing(self._users(), self._site.user, chosen)
+        return Listing(_newest_first(of_all.rows), of_all.unreadable, of_all.hidden, of_all.cut)
 
     def record(self, reference: str, user: str = "") -> HistoryRecord:
         """The record of one job: an application id, a key, the start of a name (the newest of that
         name), or ``last``. Raises UsageError, WireMismatch."""
-        listing = self.jobs(user=user)
-        found = next((row for row in listing.rows if _is_called(row, reference)), None)
+        rows = [row for row in self.jobs(user=user).rows if _is_called(row, reference)]
+        found = rows[0] if rows else None
+        owners = {row.user for row in rows if reference in {row.application, row.key}}
+        if len(owners) > 1:
+            raise UsageError(
+                f"{len(owners)} users have a record of {reference} in their histories: "
+                f"{', '.join(sorted(owners)[:MOST_NAMED])}",
+                hint="One of them at most is true. Name the job's owner: --user NAME",
+            )
         record = self._store(found.user).record(found.key) if found is not None else None
-        if record is None:
+        if found is None or record is None or record.user != found.user:
             raise UsageError(
                 f"the history has no job {reference}",
                 hint="To list it: yarnam history list\n"
@@ -143,15 +148,6 @@ class JobHistory:
 
     def _store(self, user: str) -> HistoryStore:
         return history_store.HistoryStore(self._site.files, self._site.paths_of(user).history)
-
-    def _of(self, user: str, chosen: HistoryFilter | None) -> Listing | None:
-        """``None`` if it is not ours to read."""
-        try:
-            found = self._store(user).listing(chosen)
-        except NoPermission:
-            return None
-        # A user's own directory is not evidence of other users' jobs.
-        return Listing(tuple(r for r in found.rows if r.user == user), found.unreadable)
 
     def _users(self) -> list[str]:
         homes = f"{self._site.files.uri}{self._site.home_prefix}"

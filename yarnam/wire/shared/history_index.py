@@ -33,6 +33,8 @@ MAX_INDEX_BYTES = 512 << 20
 """The most bytes of one month: some 400 bytes a record."""
 MAX_RECORDS = 1_000_000
 MAX_SEGMENTS = 64
+MAX_BRACKETS = 1_000
+"""Arrays and objects: one a column. Empty ones would take 30 times their bytes."""
 
 INDEX_VERSION = 1
 
@@ -118,6 +120,8 @@ def decode_index(data: bytes) -> IndexColumns:
     """Read another process's index; columns that this version does not know are ignored, and those
     that an older one did not write are empty. Raises WireMismatch."""
     try:
+        if data.count(b"[") + data.count(b"{") > MAX_BRACKETS:
+            raise MalformedData(f"more than {MAX_BRACKETS} arrays and objects")
         # Lenient is faster, and each column is checked as a whole.
         record = decode_record(data, max_bytes=MAX_INDEX_BYTES, is_lenient=True)
         count = record.integer("count", most=MAX_RECORDS)
