@@ -18,7 +18,7 @@ from hdfs_utils.checkpoints.commit.fence import Fence, newest_claim
 from hdfs_utils.checkpoints.format import layout
 from hdfs_utils.checkpoints.format.layout import CheckpointName
 from hdfs_utils.checkpoints.format.manifest import Checkpoint
-from hdfs_utils.checkpoints.retention import Retention, Whole, kept
+from hdfs_utils.checkpoints.retention import Retention, RetentionCandidate, kept
 from hdfs_utils.errors import CorruptData, HdfsError, NotFound
 from hdfs_utils.filesystem import FileSystem
 
@@ -52,11 +52,11 @@ def prune(
     fs, root = fence.fs, fence.root
     # A writer that was fenced since must not judge what its successor does.
     fence.check()
-    wholes, unfinished = _sorted_out(fs, root, known)
+    candidates, unfinished = _sorted_out(fs, root, known)
     known.metrics[uris.name(saved.path)] = dict(saved.metrics)
-    stays = {str(name) for name in kept(wholes, retention)} | {uris.name(saved.path)}
+    stays = {str(name) for name in kept(candidates, retention)} | {uris.name(saved.path)}
     gone = []
-    for whole in wholes:
+    for whole in candidates:
         path = uris.join(root, str(whole.name))
         if str(whole.name) not in stays and catalog.remove(fs, path, fence.epoch):
             known.metrics.pop(str(whole.name), None)
@@ -77,18 +77,18 @@ def prune(
 
 def _sorted_out(
     fs: FileSystem, root: str, known: MetricsCache
-) -> tuple[list[Whole], list[CheckpointName]]:
-    wholes, unfinished = [], []
+) -> tuple[list[RetentionCandidate], list[CheckpointName]]:
+    candidates, unfinished = [], []
     for status in catalog.candidates(fs, root):
         name = layout.parse(status.path)
         assert name is not None
         try:
-            wholes.append(Whole(name, _metrics(fs, status.path, known)))
+            candidates.append(RetentionCandidate(name, _metrics(fs, status.path, known)))
         except NotFound:
             unfinished.append(name)
         except CorruptData:
             continue  # a restore sets it aside; it does not count as one that is kept
-    return wholes, unfinished
+    return candidates, unfinished
 
 
 def _metrics(fs: FileSystem, path: str, known: MetricsCache) -> dict[str, float]:
@@ -143,12 +143,12 @@ def prune_listed(
         found = _with_a_proved_one(fs, found, verify, report)
     claim = newest_claim(fs, root)
     epoch = claim.epoch if claim else 0
-    wholes = [
-        Whole(one.name, one.checkpoint.metrics)
+    candidates = [
+        RetentionCandidate(one.name, one.checkpoint.metrics)
         for one in found
         if one.state is CheckpointState.WHOLE and one.checkpoint is not None
     ]
-    reasons = kept(wholes, retention)
+    reasons = kept(candidates, retention)
     decisions = []
     for one in found:
         if one.state is CheckpointState.WHOLE:

@@ -53,42 +53,44 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class RetentionCandidate:
     """A whole checkpoint, as far as retention is concerned."""
 
     name: CheckpointName
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-def kept(found: Sequence[Whole], retention: Retention) -> dict[CheckpointName, str]:
+def kept(
+    checkpoints: Sequence[RetentionCandidate], retention: Retention
+) -> dict[CheckpointName, str]:
     """Which of the whole checkpoints stay, each with the reason. The newest is always among them.
 
     Asking again after the others were deleted gives the same answer.
     """
-    newest_first = sorted(found, key=lambda whole: whole.name.order, reverse=True)
+    newest_first = sorted(checkpoints, key=lambda checkpoint: checkpoint.name.order, reverse=True)
     reasons: dict[CheckpointName, list[str]] = {}
-    for whole in newest_first[: retention.keep]:
-        reasons.setdefault(whole.name, []).append(f"one of the last {retention.keep}")
+    for checkpoint in newest_first[: retention.keep]:
+        reasons.setdefault(checkpoint.name, []).append(f"one of the last {retention.keep}")
     if retention.every:
-        first: dict[int, Whole] = {}
+        first: dict[int, RetentionCandidate] = {}
         # The lowest step of each stretch; of several saves of that step the newest.
-        for whole in sorted(newest_first, key=lambda whole: whole.name.step):
-            first.setdefault(whole.name.step // retention.every, whole)
-        for whole in first.values():
-            reasons.setdefault(whole.name, []).append(f"one of each {retention.every} steps")
+        for checkpoint in sorted(newest_first, key=lambda checkpoint: checkpoint.name.step):
+            first.setdefault(checkpoint.name.step // retention.every, checkpoint)
+        for checkpoint in first.values():
+            reasons.setdefault(checkpoint.name, []).append(f"one of each {retention.every} steps")
     if retention.best:
-        for whole in _best(newest_first, retention.best):
+        for checkpoint in _best(newest_first, retention.best):
             why = f"best {retention.best.metric}"
-            reasons.setdefault(whole.name, []).append(why)
+            reasons.setdefault(checkpoint.name, []).append(why)
     return {name: ", ".join(why) for name, why in reasons.items()}
 
 
-def _best(newest_first: Sequence[Whole], best: Best) -> list[Whole]:
+def _best(newest_first: Sequence[RetentionCandidate], best: Best) -> list[RetentionCandidate]:
     """Of equals the newest. A value that is not a number is never the best."""
     sign = 1 if best.mode == "min" else -1
     rated = [
-        whole
-        for whole in newest_first
-        if best.metric in whole.metrics and not math.isnan(whole.metrics[best.metric])
+        checkpoint
+        for checkpoint in newest_first
+        if best.metric in checkpoint.metrics and not math.isnan(checkpoint.metrics[best.metric])
     ]
-    return sorted(rated, key=lambda whole: sign * whole.metrics[best.metric])[: best.keep]
+    return sorted(rated, key=lambda checkpoint: sign * checkpoint.metrics[best.metric])[: best.keep]

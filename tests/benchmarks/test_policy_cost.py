@@ -25,7 +25,7 @@ from yarnam.core.policies.policy_settings import read_settings
 from yarnam.core.policies.queue_schedule import as_running, decide_by_schedule, queue_schedule
 from yarnam.core.queue_client.ticket_list import NOBODY
 from yarnam.sim.ideal.ideal_run import run
-from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows, Overhead
+from yarnam.sim.ideal.ideal_settings import IdealSettings, Overhead, RunTimes
 from yarnam.sim.ideal.trace_job import TraceJob
 from yarnam.sim.ideal.yarn_trace_run import QUEUE, rm_of, run_on_yarn
 from yarnam.sim.sim_settings import RmSettings
@@ -63,7 +63,7 @@ def test_yarn_beside_the_ideal_model_under_tiresias(limits: str) -> None:
     real = run_on_yarn(trace, rm, "tiresias", chosen, start_cost_s=START_S).report
     took_s = time.process_time() - began_s
     settings = IdealSettings(
-        "tiresias", rm.gpus, chosen, ((8, 0),) * 16, knows=Knows.DECLARED,
+        "tiresias", rm.gpus, chosen, ((8, 0),) * 16, run_times=RunTimes.DECLARED,
         overhead=Overhead.RESTART, overhead_of=lambda _job: START_S,
     )  # fmt: skip
     ideal = run(trace, settings).report

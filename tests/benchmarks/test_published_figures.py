@@ -24,7 +24,7 @@ from yarnam.client.planning.traces.trace_reading import read_jobs
 from yarnam.core.policies.gpu_nodes import Packing
 from yarnam.sim.ideal.ideal_report import IdealRow
 from yarnam.sim.ideal.ideal_run import run
-from yarnam.sim.ideal.ideal_settings import IdealSettings, Instant, Knows, Overhead
+from yarnam.sim.ideal.ideal_settings import IdealSettings, Instant, Overhead, RunTimes
 from yarnam.sim.ideal.trace_job import TraceJob
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.sim, pytest.mark.timeout(1800)]
@@ -89,7 +89,7 @@ def test_easy_on_kth_sp2(shortest_first: str) -> None:
         jobs,
         IdealSettings(
             "fifo-backfill", 100, as_published("fifo-backfill", shortest_first=shortest_first),
-            instant=Instant.ONE_BY_ONE, knows=Knows.DECLARED,
+            instant=Instant.ONE_BY_ONE, run_times=RunTimes.DECLARED,
         ),
         on_row=rows.append,
     )  # fmt: skip

@@ -13,12 +13,14 @@ from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import Unavailable
 from yarnam.ports import Superseded
-from yarnam.ports.ticket_queue import Claim, LiveApplications
+from yarnam.ports.ticket_queue import ClaimDecision, LiveApplications
 
 HEARTBEAT_S = 15.0
 
 
-def asking(ticket: Ticket, may: Callable[[TicketList], bool] = lambda others: True) -> Claim:
+def asking(
+    ticket: Ticket, may: Callable[[TicketList], bool] = lambda others: True
+) -> ClaimDecision:
     """Asks by this ticket, if it may."""
     return lambda listed: ticket if may(listed) else None
 
@@ -116,7 +118,7 @@ class FakeTicketQueue:
         with self._answering():
             return self.hall.listed(self.job)
 
-    def claim(self, claim: Claim) -> bool:
+    def claim(self, claim: ClaimDecision) -> bool:
         with self._answering():
             ticket = claim(self.hall.listed(self.job)) if self._ticket else None
             if self._ticket is None or ticket is None:

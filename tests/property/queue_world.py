@@ -308,7 +308,7 @@ class QueueWorld:
 
     def _answer_to(self, action: Any) -> ce.ClientEvent:
         serial: int = action.serial
-        of_queue = ca.WriteTicket | ca.WriteRunning | ca.ReadTickets | ca.ReadPolicy | ca.Claim
+        of_queue = ca.WriteTicket | ca.WriteRunning | ca.ReadTickets | ca.ReadPolicy | ca.ClaimTurn
         if isinstance(action, of_queue) and self.dice.random() < (0.9 if self.is_away else 0.05):
             return ce.QueueFailed(serial, "ZooKeeper does not answer")
         listed = replace(self.others, policy=self.chosen)
@@ -334,7 +334,7 @@ class QueueWorld:
                 snapshot = snapshot_of(self.used)
                 shown = None if self.dice.random() < 0.1 else snapshot
                 return ce.SnapshotRead(serial, shown)
-            case ca.Claim(poll=poll):
+            case ca.ClaimTurn(poll=poll):
                 moment = ce.Moment(self.now_s, 0.5, self._policy_ticket())
                 decision, row = claim_decision(self.client, poll, listed, moment)
                 is_ours = isinstance(decision, Ask) and self.dice.random() < 0.8

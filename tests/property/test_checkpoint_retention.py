@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hdfs_utils.checkpoints import Best, Checkpointer, Limits, Retention, Token, catalog
 from hdfs_utils.checkpoints.catalog import CheckpointState
 from hdfs_utils.checkpoints.format.layout import CheckpointName
-from hdfs_utils.checkpoints.retention import Whole, kept
+from hdfs_utils.checkpoints.retention import RetentionCandidate, kept
 from tests.fakes.files import MemoryFiles
 
 losses = st.one_of(st.floats(-5, 5), st.just(math.inf))
@@ -27,7 +27,7 @@ retentions = st.builds(
 )
 wholes = st.lists(
     st.builds(
-        Whole,
+        RetentionCandidate,
         name=st.builds(
             CheckpointName,
             step=st.integers(0, 20),
@@ -42,7 +42,9 @@ wholes = st.lists(
 
 
 @given(wholes, retentions)
-def test_the_newest_stay_whatever_the_policy(found: list[Whole], retention: Retention) -> None:
+def test_the_newest_stay_whatever_the_policy(
+    found: list[RetentionCandidate], retention: Retention
+) -> None:
     stays = kept(found, retention)
     names = {whole.name for whole in found}
     newest = sorted(names, key=lambda name: name.order)[-retention.keep :]
@@ -51,14 +53,18 @@ def test_the_newest_stay_whatever_the_policy(found: list[Whole], retention: Rete
 
 
 @given(wholes, retentions)
-def test_asked_again_it_deletes_nothing_more(found: list[Whole], retention: Retention) -> None:
+def test_asked_again_it_deletes_nothing_more(
+    found: list[RetentionCandidate], retention: Retention
+) -> None:
     stays = kept(found, retention)
     left = [whole for whole in found if whole.name in stays]
     assert set(kept(left, retention)) == set(stays)
 
 
 @given(wholes, retentions)
-def test_one_of_each_stretch_and_the_best_stay(found: list[Whole], retention: Retention) -> None:
+def test_one_of_each_stretch_and_the_best_stay(
+    found: list[RetentionCandidate], retention: Retention
+) -> None:
     stays = kept(found, retention)
     if retention.every:
         stretches = {whole.name.step // retention.every for whole in found}

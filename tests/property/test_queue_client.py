@@ -33,7 +33,7 @@ def test_the_walks_come_to_everything() -> None:
         world.walk(WALK)
         counts.update(world.counts)
     for action in (
-        "AnswerPlan", "WriteTicket", "WriteRunning", "ReadTickets", "ReadPolicy", "Claim",
+        "AnswerPlan", "WriteTicket", "WriteRunning", "ReadTickets", "ReadPolicy", "ClaimTurn",
         "PollCluster", "ReadSnapshot", "Foresee", "Pause", "WakeAt", "Remember", "Send",
     ):  # fmt: skip
         assert counts[action] >= 3, (action, counts)

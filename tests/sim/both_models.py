@@ -9,7 +9,7 @@ from yarnam.core.policies.policy_registry import policy_named
 from yarnam.core.policies.policy_settings import Settings, read_settings
 from yarnam.sim.ideal.ideal_report import IdealRow
 from yarnam.sim.ideal.ideal_run import run
-from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows, Overhead
+from yarnam.sim.ideal.ideal_settings import IdealSettings, Overhead, RunTimes
 from yarnam.sim.ideal.trace_job import TraceJob
 from yarnam.sim.ideal.yarn_trace_run import rm_of, run_on_yarn
 
@@ -32,7 +32,7 @@ def ideal_rows(
 ) -> Rows:
     rows: Rows = {}
     settings = IdealSettings(
-        policy, gpus, chosen(policy, given), ((gpus, 0),), knows=Knows.DECLARED,
+        policy, gpus, chosen(policy, given), ((gpus, 0),), run_times=RunTimes.DECLARED,
         overhead=Overhead.RESTART, overhead_of=start_cost,
     )  # fmt: skip
     run(trace, settings, on_row=lambda row: rows.update({row.job: row}))

@@ -14,7 +14,7 @@ from yarnam.errors import UsageError
 from yarnam.sim.ideal import ideal_run
 from yarnam.sim.ideal.ideal_report import IdealRow, UsageCurve
 from yarnam.sim.ideal.ideal_run import IdealOutcome, run
-from yarnam.sim.ideal.ideal_settings import IdealSettings, Instant, Knows, Overhead
+from yarnam.sim.ideal.ideal_settings import IdealSettings, Instant, Overhead, RunTimes
 from yarnam.sim.ideal.policy_comparison import compare, estimate, shaken, t_95
 from yarnam.sim.ideal.trace_job import TraceJob
 
@@ -104,7 +104,7 @@ def test_declared_ends_and_one_event_at_a_time() -> None:
         TraceJob("head", 1.0, 10.0, 2, declared_s=10.0),
         TraceJob("short", 2.0, 90.0, 1, declared_s=98.0),
     ]
-    batch = settings("fifo-backfill", 2, instant=Instant.ONE_BY_ONE, knows=Knows.DECLARED)
+    batch = settings("fifo-backfill", 2, instant=Instant.ONE_BY_ONE, run_times=RunTimes.DECLARED)
     # By the declared times short ends when head could start; a ends early, so head waits for it.
     assert ends(batch, trace) == {"a": 50.0, "short": 92.0, "head": 102.0}
 

@@ -14,7 +14,7 @@ from yarnam.core.model.plans import NoFit, PlacementPlan
 from yarnam.sim import Mode, RmSettings, SimSettings, Workload, WorkloadSettings, simulate, workload
 from yarnam.sim.gangs.queue_driver import QueueDriver
 from yarnam.sim.report import idle_share, percentile, report
-from yarnam.sim.sim_settings import Deal, QueueSettings
+from yarnam.sim.sim_settings import QueueSettings, ServingOrder
 from yarnam.sim.timeline import Timeline
 
 pytestmark = pytest.mark.sim
@@ -35,7 +35,7 @@ def closed_form(gpus: int, jobs: int, tasks: int) -> float:
 def test_ask_and_hold_leaves_the_share_of_gpus_idle_that_the_closed_form_says(
     jobs: int, tasks: int, expected: float
 ) -> None:
-    rm = cluster(60, 1, deal=Deal.RANDOM, nodes_per_rack=60)
+    rm = cluster(60, 1, serving_order=ServingOrder.RANDOM, nodes_per_rack=60)
     shares: list[float] = []
     for seed in range(40):
         wanting = [job(n, tasks, per_task=1, runs_s=1e9) for n in range(jobs)]

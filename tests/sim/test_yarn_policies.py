@@ -27,7 +27,7 @@ from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.sim.gangs import policy_reports, queue_driver
 from yarnam.sim.ideal.ideal_report import IdealRow
 from yarnam.sim.ideal.ideal_run import OnRow, run
-from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows, Overhead
+from yarnam.sim.ideal.ideal_settings import IdealSettings, Overhead, RunTimes
 from yarnam.sim.ideal.policy_comparison import PolicyFigures
 from yarnam.sim.ideal.trace_job import TraceJob
 from yarnam.sim.ideal.yarn_trace_run import rm_of, run_on_yarn
@@ -77,8 +77,8 @@ def test_yarn_costs_little_beside_the_ideal_model(policy: str) -> None:
     real = on_yarn(policy, TRACE, start_cost_s=START_S).report
     chosen = read_settings(policy, policy_named(policy).settings, {})
     settings = IdealSettings(
-        policy, 16, chosen, ((8, 0), (8, 0)), knows=Knows.DECLARED, overhead=Overhead.RESTART,
-        overhead_of=lambda _job: START_S,
+        policy, 16, chosen, ((8, 0), (8, 0)), run_times=RunTimes.DECLARED,
+        overhead=Overhead.RESTART, overhead_of=lambda _job: START_S,
     )  # fmt: skip
     ideal = run(TRACE, settings).report
     print(f"{policy}: {real.jct_mean_s:.0f} s on YARN, {ideal.jct_mean_s:.0f} s ideal")

@@ -17,7 +17,7 @@ from yarnam.core.policies.policy_registry import DEFAULT, NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
 from yarnam.sim.gangs import queue_driver
 from yarnam.sim.ideal.ideal_run import run
-from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows, Overhead
+from yarnam.sim.ideal.ideal_settings import IdealSettings, Overhead, RunTimes
 from yarnam.sim.ideal.trace_job import TraceJob
 from yarnam.sim.ideal.yarn_trace_run import QUEUE, rm_of, run_on_yarn, trace_workload
 from yarnam.sim.sim_settings import Mode, QueueSettings, RmSettings, SimSettings, relative_speed
@@ -194,8 +194,8 @@ def test_yarn_beside_the_ideal_model(policy: str) -> None:
     rm = rm_of(3, 8)
     real = run_on_yarn(trace, rm, policy, chosen, start_cost_s=START_S).report
     settings = IdealSettings(
-        policy, rm.gpus, chosen, ((8, 0),) * 3, knows=Knows.DECLARED, overhead=Overhead.RESTART,
-        overhead_of=lambda _job: START_S,
+        policy, rm.gpus, chosen, ((8, 0),) * 3, run_times=RunTimes.DECLARED,
+        overhead=Overhead.RESTART, overhead_of=lambda _job: START_S,
     )  # fmt: skip
     ideal = run(trace, settings).report
     print(

@@ -317,13 +317,14 @@ class QueueClientShell:
         return ce.ForecastMade(action.serial, start)
 
     async def _ask_queue(
-        self, action: ca.WriteTicket | ca.WriteRunning | ca.ReadTickets | ca.ReadPolicy | ca.Claim
+        self,
+        action: ca.WriteTicket | ca.WriteRunning | ca.ReadTickets | ca.ReadPolicy | ca.ClaimTurn,
     ) -> None:
         queue = self._queue
         if queue is None:
             self._put(ce.QueueFailed(action.serial, "the wait queue is not open"))
             return
-        if isinstance(action, ca.Claim):
+        if isinstance(action, ca.ClaimTurn):
             client, moment = self.client, self._moment(may_learn=True)
             call: Callable[[], ce.ClientEvent] = partial(_claimed, queue, action, client, moment)
         else:
@@ -363,7 +364,7 @@ def _called(  # noqa: RET503 - assert_never does not return
 
 
 def _claimed(
-    queue: TicketQueue, action: ca.Claim, client: QueueClient, moment: ce.Moment
+    queue: TicketQueue, action: ca.ClaimTurn, client: QueueClient, moment: ce.Moment
 ) -> ce.ClaimEnded:
     decided: tuple[Decision | None, JobDecision | None] = None, client.decision
     listed = NOBODY

@@ -208,7 +208,9 @@ class Client:
     def submitted(self, idempotency_key: str) -> Job | None:
         """The job that this user's submits with this key have started; ``None`` if there is none.
         Waits for a submit under way, as ``submit`` does. Raises Unavailable."""
-        found = idempotency.IdempotencyKey(self._site, idempotency_key, self._report).earlier()
+        found = idempotency.IdempotencyKey(
+            self._site, idempotency_key, self._report
+        ).earlier_submit()
         return None if found is None else self._handle(found.application, found.key, "")
 
     def plan(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> CheckedJob:

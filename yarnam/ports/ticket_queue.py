@@ -38,7 +38,7 @@ class LiveApplications(Protocol):
         """The number of its newest AM attempt; 0 if unknown."""
 
 
-Claim = Callable[[TicketList], Ticket | None]
+ClaimDecision = Callable[[TicketList], Ticket | None]
 """The ticket by which this job asks, given the others; ``None`` if it may not ask. Pure; it may be
 called more than once."""
 
@@ -72,7 +72,7 @@ class TicketQueue(Protocol):
     def policy(self) -> QueuePolicy:
         """Return the policy of the job's own queue, for a running job: one call of ZooKeeper's."""
 
-    def claim(self, claim: Claim) -> bool:
+    def claim(self, claim: ClaimDecision) -> bool:
         """Announce that containers are requested from now on (``is_acquiring``), by the ticket that
         ``claim`` gives. True only if it gave that for the others as they were at that very moment:
         no other claim came between."""

@@ -35,7 +35,7 @@ class Mode(Enum):
     """The same, but of run times it knows only what the users declare, as yarnam's jobs do."""
 
 
-class Deal(Enum):
+class ServingOrder(Enum):
     """In which order the model RM serves those that ask."""
 
     FAIR = "fair"
@@ -101,7 +101,7 @@ class RmSettings:
     """The time from the launch order until the processes of a task run."""
     poll_s: float = 0.2
     """The time of a snapshot through the RM's REST API."""
-    deal: Deal = Deal.FAIR
+    serving_order: ServingOrder = ServingOrder.FAIR
     root: QueueConfig | None = None
     """The queues of an allocation file; ``None`` to use ``queues``, below root."""
     machines: tuple[Node, ...] = ()

@@ -16,7 +16,7 @@ from yarnam.sim.gangs.initial_gangs import InitialGangRun
 from yarnam.sim.gangs.job_training import JobTraining
 from yarnam.sim.gangs.policy_reports import PolicyReports
 from yarnam.sim.gangs.queue_driver import QueueDriver
-from yarnam.sim.gangs.schedule_watcher import ScheduleWatcher
+from yarnam.sim.gangs.schedule_observer import ScheduleObserver
 from yarnam.sim.sim_settings import Fault, Mode, SimJob, SimSettings, Workload
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Call, Timeline
@@ -119,7 +119,7 @@ def _world(settings: SimSettings, trace: Trace | None, *, keeps_past: bool = Tru
 def _run(records: Iterable[JobRecord], world: World, settings: SimSettings) -> bool:
     """``records`` are in the order of submission. ``True`` means nothing is left to happen."""
     timeline, coming = world.timeline, iter(records)
-    watchers = _Watchers(world, settings)
+    observers = _ScheduleObservers(world, settings)
 
     def submit_next(number: int) -> None:
         record = next(coming, None)
@@ -128,7 +128,7 @@ def _run(records: Iterable[JobRecord], world: World, settings: SimSettings) -> b
 
     def submit(record: JobRecord, number: int) -> None:
         submit_next(number + 1)
-        _job(record, world, settings, watchers).start()
+        _job(record, world, settings, observers).start()
 
     submit_next(timeline.reserve(MOST_JOBS))
     for fault in settings.faults:
@@ -140,34 +140,34 @@ def _fault(fault: Fault, rm: SimResourceManager) -> Call:
     return lambda: rm.end_all_on(fault.node, fault.end, fault.away_s)
 
 
-class _Watchers:
-    """The watchers of the queues, one for each queue with a policy."""
+class _ScheduleObservers:
+    """The observers of the queues, one for each queue with a policy."""
 
     def __init__(self, world: World, settings: SimSettings) -> None:
         self._world = world
-        self._of: dict[str, ScheduleWatcher] = {}
+        self._of: dict[str, ScheduleObserver] = {}
         self._active: ActivePolicy | None = None
         if settings.mode is Mode.TICKETS and settings.policy != DEFAULT:
             policy = policy_named(settings.policy)
             self._active = ActivePolicy(policy, settings.policy_settings, 1)
 
-    def of(self, queue: str) -> ScheduleWatcher | None:
+    def of(self, queue: str) -> ScheduleObserver | None:
         """``None`` if jobs poll on their own."""
         if self._active is not None and queue not in self._of:
-            self._of[queue] = ScheduleWatcher(queue, self._world, self._active)
+            self._of[queue] = ScheduleObserver(queue, self._world, self._active)
         return self._of.get(queue)
 
 
 def _job(
-    record: JobRecord, world: World, settings: SimSettings, watchers: _Watchers
+    record: JobRecord, world: World, settings: SimSettings, observers: _ScheduleObservers
 ) -> GangJob | HoldJob:
     mode, job = settings.mode, record.job
     training = JobTraining(job, world.start_cost_s, world.checkpoint_s)
     if mode in {Mode.TICKETS, Mode.JITTER}:
-        watcher = watchers.of(job.queue)
-        reports = None if watcher is None else PolicyReports(job, training)
+        observer = observers.of(job.queue)
+        reports = None if observer is None else PolicyReports(job, training)
         driver = QueueDriver(
-            job, world, takes_tickets=mode is Mode.TICKETS, watcher=watcher, reports=reports
+            job, world, takes_tickets=mode is Mode.TICKETS, observer=observer, reports=reports
         )
         return GangJob(record, world, driver, training)
     return HoldJob(record, world, HBOX_LIMIT_S if mode is Mode.HBOX else None)

@@ -42,7 +42,7 @@ FLEXIBLE_ROLE = "worker"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class LoadContext:
     """Where and for whom a spec is read."""
 
     base_dir: FilePath
@@ -51,17 +51,17 @@ class Surroundings:
     check_paths: bool
 
 
-def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spec.JobSpec:
+def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobSpec:
     """The job. Adds problems to the tree; the job is meaningful only when there are none."""
     problems = Problems(tree)
-    shipping = Shipping(surroundings.base_dir, problems, check_paths=surroundings.check_paths)
-    variables = _Variables(surroundings.environ, problems)
+    shipping = Shipping(context.base_dir, problems, check_paths=context.check_paths)
+    variables = _Variables(context.environ, problems)
     env = variables.resolve(("env",), document.env)
     roles = _roles(document, variables)
     job = job_spec.JobSpec(
         name=document.name,
         queue=document.queue,
-        user=surroundings.user,
+        user=context.user,
         framework=document.framework,
         roles=roles,
         environment=shipping.environment(document),
@@ -85,7 +85,7 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         duration_s=document.duration,
         tags=tuple(document.tags),
         notify=tuple(
-            _channel(("notify", index), given, surroundings.environ, problems)
+            _channel(("notify", index), given, context.environ, problems)
             for index, given in enumerate(document.notify)
         ),
         idempotency_key=document.idempotency_key or "",

@@ -13,7 +13,7 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.errors import BadSpec, SpecProblem
 from yarnam.spec import yaml_tree
 from yarnam.spec.checks import check
-from yarnam.spec.job_builder import Surroundings, build
+from yarnam.spec.job_builder import LoadContext, build
 from yarnam.spec.problems import examples_at, report
 from yarnam.spec.role_checks import check_roles
 from yarnam.spec.sections.document import Document
@@ -45,8 +45,8 @@ def parse_spec_text(
 ) -> JobSpec:
     """Read a spec from YAML text; ``source`` names it in messages. With ``check_paths`` the local
     files to ship must exist."""
-    surroundings = Surroundings(FilePath(base_dir).absolute(), user, environ, check_paths)
-    return _parse(yaml_tree.tree_from_text(text, source), surroundings)
+    context = LoadContext(FilePath(base_dir).absolute(), user, environ, check_paths)
+    return _parse(yaml_tree.tree_from_text(text, source), context)
 
 
 def parse_spec_dict(
@@ -58,18 +58,18 @@ def parse_spec_dict(
     check_paths: bool = True,
 ) -> JobSpec:
     """Read a spec from Python values; messages name keys, but no lines."""
-    surroundings = Surroundings(FilePath(base_dir).absolute(), user, environ, check_paths)
-    return _parse(yaml_tree.tree_from_mapping(mapping, "spec"), surroundings)
+    context = LoadContext(FilePath(base_dir).absolute(), user, environ, check_paths)
+    return _parse(yaml_tree.tree_from_mapping(mapping, "spec"), context)
 
 
-def _parse(tree: yaml_tree.Tree, surroundings: Surroundings) -> JobSpec:
+def _parse(tree: yaml_tree.Tree, context: LoadContext) -> JobSpec:
     document = None
     if isinstance(tree.value, dict):
         document = _validate(tree)
     if document is not None:
         check(document, tree)
         check_roles(document, tree)
-        job = build(document, tree, surroundings)
+        job = build(document, tree, context)
         if not tree.problems:
             return job
     raise bad_spec(tree)

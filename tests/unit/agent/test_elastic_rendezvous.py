@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 
 from yarnam.agent.programs import gloo_rendezvous
-from yarnam.agent.programs.gloo_rendezvous import Rounds, Scopes
+from yarnam.agent.programs.gloo_rendezvous import Membership, Scopes
 
 SERVICE = (
     "gAWVQgAAAAAAAAB9lIwCbG+UXZSMCTEyNy4wLjAuMZRNu5yGlGFzQyAAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRob"
@@ -56,9 +56,9 @@ def port(serving: gloo_rendezvous.RendezvousServer) -> int:
 
 
 @pytest.fixture
-def rounds(serving: gloo_rendezvous.RendezvousServer) -> Rounds:
-    assert serving.rounds is not None
-    return serving.rounds
+def membership(serving: gloo_rendezvous.RendezvousServer) -> Membership:
+    assert serving.membership is not None
+    return serving.membership
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, str]:
@@ -98,9 +98,9 @@ def until(is_so: Callable[[], bool]) -> None:
 class Here(Asking):
     """One of which the driver knows."""
 
-    def __init__(self, port: int, rounds: Rounds, host: str) -> None:
+    def __init__(self, port: int, membership: Membership, host: str) -> None:
         super().__init__(port, f"{host}:0")
-        until(lambda: (host, 0) in rounds._here or not self.is_waiting)
+        until(lambda: (host, 0) in membership._here or not self.is_waiting)
 
 
 @pytest.fixture
@@ -152,58 +152,60 @@ def listens(port: int, service_port: int, host: str = "a") -> None:
     assert ask(port, "PUT", f"/worker_addresses/{host}:0", body) == (200, "")
 
 
-def test_ranks_come_when_all_have_asked_in_the_order_of_the_list(port: int, rounds: Rounds) -> None:
-    rounds.take_list({"a": 2, "b": 1})
+def test_ranks_come_when_all_have_asked_in_the_order_of_the_list(
+    port: int, membership: Membership
+) -> None:
+    membership.take_list({"a": 2, "b": 1})
     asking = {slot: Asking(port, slot) for slot in ("b:0", "a:1")}
-    until(lambda: len(rounds._here) == 2)
+    until(lambda: len(membership._here) == 2)
     assert all(one.is_waiting for one in asking.values())
     assert Asking(port, "a:0").answer() == "0,3,0,2,0,2"
     assert asking["a:1"].answer() == "1,3,1,2,0,1"
     assert asking["b:0"].answer() == "2,3,0,1,1,2"
 
 
-def test_who_asks_before_it_is_listed_waits_for_the_list(port: int, rounds: Rounds) -> None:
-    early = Here(port, rounds, "a")
-    rounds.take_list({"a": 1})
+def test_who_asks_before_it_is_listed_waits_for_the_list(port: int, membership: Membership) -> None:
+    early = Here(port, membership, "a")
+    membership.take_list({"a": 1})
     assert early.answer() == "0,1,0,1,0,1"
 
 
 def test_the_others_form_a_round_when_the_lost_one_is_off_the_list(
-    port: int, rounds: Rounds
+    port: int, membership: Membership
 ) -> None:
-    rounds.take_list({"a": 1, "b": 1, "c": 1})
+    membership.take_list({"a": 1, "b": 1, "c": 1})
     for one in [Asking(port, f"{host}:0") for host in "abc"]:
         one.answer()
     ask(port, "PUT", "/global/0", b"of the last round")
-    left = [Here(port, rounds, host) for host in "ac"]
+    left = [Here(port, membership, host) for host in "ac"]
     assert all(one.is_waiting for one in left)
-    rounds.take_list({"a": 1, "c": 1})
+    membership.take_list({"a": 1, "c": 1})
     assert [one.answer() for one in left] == ["0,2,0,1,0,2", "1,2,0,1,1,2"]
     assert ask(port, "GET", "/global/0")[0] == 404, "a round begins with an empty store"
     assert Asking(port, "b:0").answer() == GONE
 
 
-def test_one_that_waits_as_it_is_dropped_is_sent_away(port: int, rounds: Rounds) -> None:
-    rounds.take_list({"a": 1, "b": 1})
-    waiting = Here(port, rounds, "b")
-    rounds.take_list({"a": 1})
+def test_one_that_waits_as_it_is_dropped_is_sent_away(port: int, membership: Membership) -> None:
+    membership.take_list({"a": 1, "b": 1})
+    waiting = Here(port, membership, "b")
+    membership.take_list({"a": 1})
     assert waiting.answer() == GONE
 
 
 def test_rank_0_is_told_of_one_that_comes_and_all_form_a_round(
-    port: int, rounds: Rounds, told: tuple[int, queue.Queue[Any]]
+    port: int, membership: Membership, told: tuple[int, queue.Queue[Any]]
 ) -> None:
-    rounds.take_list({"a": 1})
+    membership.take_list({"a": 1})
     Asking(port, "a:0").answer()
     listens(port, told[0])
-    rounds.take_list({"a": 1, "b": 1})
-    new = Here(port, rounds, "b")
+    membership.take_list({"a": 1, "b": 1})
+    new = Here(port, membership, "b")
     first = told[1].get(timeout=LIMIT_S)
     assert (first.res, first.timestamp > 0) == (2, True)
     assert new.is_waiting, "the one that trains comes at its next commit"
     assert Asking(port, "a:0").answer() == "0,2,0,1,0,2"
     assert new.answer() == "1,2,0,1,1,2"
-    rounds.take_list({"a": 1})
+    membership.take_list({"a": 1})
     second = told[1].get(timeout=LIMIT_S)
     assert second.res == 1
     assert second.timestamp > first.timestamp, "Horovod drops what is no newer"
@@ -211,37 +213,37 @@ def test_rank_0_is_told_of_one_that_comes_and_all_form_a_round(
 
 def test_rank_0_is_told_again_since_it_forgets_while_it_forms_a_group(
     port: int,
-    rounds: Rounds,
+    membership: Membership,
     told: tuple[int, queue.Queue[Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gloo_rendezvous, "NOTIFY_AGAIN_S", 0.05)
-    rounds.take_list({"a": 1, "b": 1})
+    membership.take_list({"a": 1, "b": 1})
     one, _ = Asking(port, "a:0"), Asking(port, "b:0").answer()
     one.answer()
-    rounds.take_list({"a": 1, "b": 1, "c": 1})
-    new = Here(port, rounds, "c")
+    membership.take_list({"a": 1, "b": 1, "c": 1})
+    new = Here(port, membership, "c")
     listens(port, told[0])  # after it was told for the first time
     stamps = [told[1].get(timeout=LIMIT_S).timestamp for _ in range(3)]
     assert stamps == sorted(set(stamps))
-    rounds.take_list({"a": 1, "b": 1})
+    membership.take_list({"a": 1, "b": 1})
     assert new.answer() == GONE
 
 
-def test_one_that_is_not_there_yet_is_not_waited_for(port: int, rounds: Rounds) -> None:
-    rounds.take_list({"a": 1, "b": 1})
+def test_one_that_is_not_there_yet_is_not_waited_for(port: int, membership: Membership) -> None:
+    membership.take_list({"a": 1, "b": 1})
     for one in [Asking(port, f"{host}:0") for host in "ab"]:
         one.answer()
-    rounds.take_list({"a": 1, "b": 1, "c": 1})
-    rounds.take_list({"a": 1, "c": 1})
+    membership.take_list({"a": 1, "b": 1, "c": 1})
+    membership.take_list({"a": 1, "c": 1})
     assert Asking(port, "a:0").answer() == "0,1,0,1,0,1"
 
 
 def test_a_round_that_does_not_come_is_given_up(
-    port: int, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    port: int, membership: Membership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gloo_rendezvous, "ROUND_S", 0.05)
-    rounds.take_list({"a": 1, "b": 1})
+    membership.take_list({"a": 1, "b": 1})
     assert ask(port, "GET", "/rank_and_size/a:0")[0] == 503
 
 
@@ -264,12 +266,12 @@ class Harm:
     ],
 )
 def test_a_service_that_is_none_of_horovods_is_refused(
-    port: int, rounds: Rounds, value: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    port: int, membership: Membership, value: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rounds.take_list({"a": 1})
+    membership.take_list({"a": 1})
     assert ask(port, "PUT", "/worker_addresses/a:0", value)[0] == 400
-    assert not rounds._services
+    assert not membership._services
     assert not list(tmp_path.iterdir())
 
 
@@ -279,10 +281,10 @@ def test_what_is_no_slot_is_refused(port: int, key: str) -> None:
     assert ask(port, "PUT", f"/worker_addresses/{key}", SERVICE.encode())[0] == 400
 
 
-def test_a_service_of_a_stranger_is_not_kept(rounds: Rounds, port: int) -> None:
-    rounds.take_list({"a": 1})
+def test_a_service_of_a_stranger_is_not_kept(membership: Membership, port: int) -> None:
+    membership.take_list({"a": 1})
     assert ask(port, "PUT", "/worker_addresses/x:0", SERVICE.encode())[0] == 200
-    assert not rounds._services
+    assert not membership._services
 
 
 def test_the_service_is_where_it_has_come_from() -> None:
@@ -301,8 +303,8 @@ def test_the_store_of_other_gangs_knows_no_ranks() -> None:
 
 
 def test_ranks_of_hosts_of_unequal_sizes() -> None:
-    rounds = Rounds(Scopes())
-    rounds.take_list({"a": 2, "b": 1, "c": 2})
+    membership = Membership(Scopes())
+    membership.take_list({"a": 2, "b": 1, "c": 2})
     here = [("a", 0), ("a", 1), ("b", 0), ("c", 0), ("c", 1)]
     assert list(gloo_rendezvous.ranks_of(here).values()) == [
         "0,5,0,2,0,3", "1,5,1,2,0,2", "2,5,0,1,1,3", "3,5,0,2,2,3", "4,5,1,2,1,2",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.queues.files import allocations
 from yarnam.core.model.resources import Resources
 from yarnam.core.queues.fair_share import (
-    Claim,
+    Schedulable,
     am_limit,
     divide,
     instantaneous_shares,
@@ -23,28 +23,28 @@ NO_LIMIT = 2**63 - 1
 
 
 @pytest.mark.parametrize(
-    ("claims", "shares"),
+    ("queues", "shares"),
     [
-        ([Claim(1, 0, NO_LIMIT), Claim(3, 0, NO_LIMIT)], [16, 48]),
-        ([Claim(1, 40, NO_LIMIT), Claim(3, 0, NO_LIMIT)], [40, 24]),
-        ([Claim(1, 0, 8), Claim(1, 0, NO_LIMIT)], [8, 56]),
-        ([Claim(1, 0, 8), Claim(1, 0, 8)], [8, 8]),
-        ([Claim(1, 0, NO_LIMIT, is_active=False), Claim(1, 0, NO_LIMIT)], [0, 64]),
-        ([Claim(0, 10, NO_LIMIT), Claim(1, 0, NO_LIMIT)], [10, 54]),
-        ([Claim(0, 0, NO_LIMIT), Claim(0, 0, NO_LIMIT)], [0, 0]),
-        ([Claim(1, 50, NO_LIMIT), Claim(1, 50, NO_LIMIT)], [50, 50]),
+        ([Schedulable(1, 0, NO_LIMIT), Schedulable(3, 0, NO_LIMIT)], [16, 48]),
+        ([Schedulable(1, 40, NO_LIMIT), Schedulable(3, 0, NO_LIMIT)], [40, 24]),
+        ([Schedulable(1, 0, 8), Schedulable(1, 0, NO_LIMIT)], [8, 56]),
+        ([Schedulable(1, 0, 8), Schedulable(1, 0, 8)], [8, 8]),
+        ([Schedulable(1, 0, NO_LIMIT, is_active=False), Schedulable(1, 0, NO_LIMIT)], [0, 64]),
+        ([Schedulable(0, 10, NO_LIMIT), Schedulable(1, 0, NO_LIMIT)], [10, 54]),
+        ([Schedulable(0, 0, NO_LIMIT), Schedulable(0, 0, NO_LIMIT)], [0, 0]),
+        ([Schedulable(1, 50, NO_LIMIT), Schedulable(1, 50, NO_LIMIT)], [50, 50]),
         ([], []),
     ],
 )
-def test_weights_minimum_and_maximum(claims: list[Claim], shares: list[int]) -> None:
-    assert divide(64, claims) == shares
+def test_weights_minimum_and_maximum(queues: list[Schedulable], shares: list[int]) -> None:
+    assert divide(64, queues) == shares
 
 
 @given(
     st.integers(0, 10_000),
     st.lists(
         st.builds(
-            lambda weight, low, more, active: Claim(weight, low, low + more, active),
+            lambda weight, low, more, active: Schedulable(weight, low, low + more, active),
             # 25 halvings, YARN's number, do not find a ratio for weights that differ by 2^1000.
             st.just(0.0) | st.floats(0.01, 100),
             st.integers(0, 500),
@@ -54,15 +54,15 @@ def test_weights_minimum_and_maximum(claims: list[Claim], shares: list[int]) -> 
         max_size=12,
     ),
 )
-def test_shares_keep_their_bounds(total: int, claims: list[Claim]) -> None:
-    shares = divide(total, claims)
-    for claim, share in zip(claims, shares, strict=True):
-        assert 0 <= share <= max(claim.maximum, 0)
-        if claim.is_active and claim.maximum > 0:
-            assert share >= claim.minimum
-    flexible = [c for c in claims if c.is_active and c.weight > 0 and c.maximum > 0]
-    if flexible and sum(c.minimum for c in claims if c.is_active) <= total:
-        assert sum(shares) <= total + len(claims)
+def test_shares_keep_their_bounds(total: int, queues: list[Schedulable]) -> None:
+    shares = divide(total, queues)
+    for queue, share in zip(queues, shares, strict=True):
+        assert 0 <= share <= max(queue.maximum, 0)
+        if queue.is_active and queue.maximum > 0:
+            assert share >= queue.minimum
+    flexible = [c for c in queues if c.is_active and c.weight > 0 and c.maximum > 0]
+    if flexible and sum(c.minimum for c in queues if c.is_active) <= total:
+        assert sum(shares) <= total + len(queues)
 
 
 def test_a_tree_divides_what_its_parents_have() -> None:

@@ -52,7 +52,7 @@ from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import Unavailable, WireMismatch
 from yarnam.ports import Superseded
-from yarnam.ports.ticket_queue import Claim, LiveApplications
+from yarnam.ports.ticket_queue import ClaimDecision, LiveApplications
 from yarnam.wire.codec import decode, encode
 
 log = logging.getLogger("yarnam.zookeeper")
@@ -188,7 +188,7 @@ class ZooKeeperTicketQueue:
             self._remove_forged(nodes.own)
             return self._listed(nodes)
 
-    def claim(self, claim: Claim) -> bool:
+    def claim(self, claim: ClaimDecision) -> bool:
         with self._lock:
             if self._ticket is None:
                 return False

@@ -102,7 +102,7 @@ class Scopes:
             self._bytes = 0
 
 
-class Rounds:
+class Membership:
     """Who belongs to the gang, who has asked for a rank, and the ranks of the last round."""
 
     def __init__(self, scopes: Scopes) -> None:
@@ -244,13 +244,13 @@ def slot_of(key: str) -> Slot | None:
 class Handler(BaseHTTPRequestHandler):
     timeout = REQUEST_S
     scopes = Scopes()
-    rounds: Rounds | None = None
+    membership: Membership | None = None
     """None: the gang's processes are the same from its start to its end."""
 
     def do_GET(self) -> None:
         found = self._scope_and_key()
-        if found and found[0] == RANKS and self.rounds is not None:
-            self._give_rank(self.rounds, found[1])
+        if found and found[0] == RANKS and self.membership is not None:
+            self._give_rank(self.membership, found[1])
             return
         value = self.scopes.get(*found) if found else None
         if value is None:
@@ -267,8 +267,8 @@ class Handler(BaseHTTPRequestHandler):
         value = self.rfile.read(int(size))
         if len(value) < int(size):
             return
-        if found[0] == SERVICES and self.rounds is not None:
-            self._take_service(self.rounds, found[1], value)
+        if found[0] == SERVICES and self.membership is not None:
+            self._take_service(self.membership, found[1], value)
         else:
             self._respond(200 if self.scopes.put(*found, value) else 507)
 
@@ -277,22 +277,22 @@ class Handler(BaseHTTPRequestHandler):
             self.scopes.leave(*found)
         self._respond(200 if found else 400)
 
-    def _give_rank(self, rounds: Rounds, key: str) -> None:
+    def _give_rank(self, membership: Membership, key: str) -> None:
         slot = slot_of(key)
         if slot is None:
             self._respond(400)
             return
-        ranks = rounds.rank_of(slot)
+        ranks = membership.rank_of(slot)
         self._respond(503 if ranks is None else 200, (ranks or "").encode())
 
-    def _take_service(self, rounds: Rounds, key: str, value: bytes) -> None:
+    def _take_service(self, membership: Membership, key: str, value: bytes) -> None:
         slot = slot_of(key)
         fits = len(value) <= MAX_SERVICE
         service = service_of(value, str(self.client_address[0])) if fits else None
         if slot is None or service is None:
             self._respond(400)
             return
-        rounds.take_service(slot, service)
+        membership.take_service(slot, service)
         self._respond(200)
 
     def _scope_and_key(self) -> tuple[str, str] | None:
@@ -323,12 +323,12 @@ class RendezvousServer(ThreadingTCPServer):
     def __init__(self, host: str, port: int, *, is_elastic: bool) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         scopes = Scopes()
-        self.rounds = Rounds(scopes) if is_elastic else None
-        own = type("OwnHandler", (Handler,), {"scopes": scopes, "rounds": self.rounds})
+        self.membership = Membership(scopes) if is_elastic else None
+        own = type("OwnHandler", (Handler,), {"scopes": scopes, "membership": self.membership})
         super().__init__((host, port), own)
 
 
-def follow_list(path: Path, rounds: Rounds) -> None:
+def follow_list(path: Path, membership: Membership) -> None:
     """A line for each host: its name and how many processes it has, with a colon between."""
     seen = ""
     while True:
@@ -339,7 +339,7 @@ def follow_list(path: Path, rounds: Rounds) -> None:
         if text != seen:
             seen = text
             pairs = (line.rpartition(":") for line in text.splitlines())
-            rounds.take_list({host: int(count) for host, _, count in pairs})
+            membership.take_list({host: int(count) for host, _, count in pairs})
         time.sleep(LIST_POLL_S)
 
 
@@ -347,8 +347,8 @@ def main(words: Sequence[str]) -> int:
     """``HOST PORT [elastic]``; ends by a signal."""
     host, port, *mode = words
     serving = server(host, int(port), is_elastic=bool(mode))
-    if serving.rounds is not None:
-        arguments = (Path(os.environ[ENV_MEMBERS]), serving.rounds)
+    if serving.membership is not None:
+        arguments = (Path(os.environ[ENV_MEMBERS]), serving.membership)
         threading.Thread(target=follow_list, args=arguments, daemon=True).start()
     serving.serve_forever()
     return 0

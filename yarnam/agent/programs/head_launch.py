@@ -132,7 +132,7 @@ def end_asking(*_: object) -> None:
 # ---- the first process ---------------------------------------------------------------------------
 
 
-class Others:
+class WorkerConnections:
     """The connections of the other processes: each is open until the command has ended."""
 
     def __init__(self, address: str) -> None:
@@ -149,7 +149,7 @@ class Others:
             except OSError:
                 return
 
-    def tell(self) -> None:
+    def report_success(self) -> None:
         for talk in self._talks:
             try:
                 talk.sendall(SUCCEEDED)
@@ -176,7 +176,7 @@ def run_head(head: dict[str, Any], command: Sequence[str]) -> int:
     services = [start(head["server"])]
     try:
         until_listening(services[0], head["server_at"])
-        others = Others(head["at"])
+        workers = WorkerConnections(head["at"])
         if head["worker"]:
             services.append(start(head["worker"]))
         given: dict[str, str] = {}
@@ -188,7 +188,7 @@ def run_head(head: dict[str, Any], command: Sequence[str]) -> int:
         code = watch(child, services)
         if code:
             return code
-        others.tell()
+        workers.report_success()
         wait_for(services[0], head["linger_s"])
         return 0
     finally:

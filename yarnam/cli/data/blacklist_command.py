@@ -25,7 +25,7 @@ from yarnam.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem
     from yarnam.adapters.hdfs.shared_blacklist import SharedBlacklist
-    from yarnam.client.data.blacklist_entries import Found
+    from yarnam.client.data.blacklist_entries import ListedEntry
 
 with on_first_use():
     from hdfs_utils import blacklist as hdfs_utils_blacklist
@@ -82,7 +82,7 @@ def list_(ctx: click.Context, path: str | None, with_all: bool, as_json: bool) -
         print_note(f"{len(shown)} entries at or below {where}{more}")
 
 
-def _print_table(shown: list[Found]) -> None:
+def _print_table(shown: list[ListedEntry]) -> None:
     if not shown:
         return
     rows = [
@@ -101,20 +101,20 @@ def _print_table(shown: list[Found]) -> None:
         print_note("?: reported by a user without write access; only warns")
 
 
-def _records(found: Found) -> str:
-    first, last = found.entry.key.first, found.entry.key.last
+def _records(listed: ListedEntry) -> str:
+    first, last = listed.entry.key.first, listed.entry.key.last
     if first < 0:
         return ""
     return f" record {first}" if first == last else f" records {first} to {last}"
 
 
-def _plain(found: Found) -> dict[str, Any]:
-    key = found.entry.key
+def _plain(listed: ListedEntry) -> dict[str, Any]:
+    key = listed.entry.key
     return {
         "path": key.path,
-        "state": found.state.value,
-        "trusted": found.is_trusted,
-        "file": found.present,
+        "state": listed.state.value,
+        "trusted": listed.is_trusted,
+        "file": listed.present,
         "length": key.version.length,
         "mtime_ms": key.version.mtime_ms,
         "checksum": key.version.checksum,
@@ -130,7 +130,7 @@ def _plain(found: Found) -> dict[str, Any]:
                 "last_s": claim.last_s,
                 "expires_s": claim.expires_s or None,
             }
-            for claim in sorted(found.entry.claims, key=lambda c: c.last_s)
+            for claim in sorted(listed.entry.claims, key=lambda c: c.last_s)
         ],
     }
 
@@ -157,16 +157,18 @@ def show(ctx: click.Context, path: str, as_json: bool) -> None:
         print_note(f"No entries for {path}.")
 
 
-def _print_entry(found: Found) -> None:
-    key = found.entry.key
-    trust = "trusted" if found.is_trusted else "reported by a user without write access; only warns"
-    print_line(f"{key.path}{_records(found)}")
-    print_line(f"  state     {found.state.value} ({trust})")
+def _print_entry(listed: ListedEntry) -> None:
+    key = listed.entry.key
+    trust = (
+        "trusted" if listed.is_trusted else "reported by a user without write access; only warns"
+    )
+    print_line(f"{key.path}{_records(listed)}")
+    print_line(f"  state     {listed.state.value} ({trust})")
     written = clock_time(key.version.mtime_ms / 1000)
-    print_line(f"  version   {key.version.length} bytes, written {written}; now: {found.present}")
+    print_line(f"  version   {key.version.length} bytes, written {written}; now: {listed.present}")
     if key.version.checksum:
         print_line(f"  checksum  {key.version.checksum}")
-    for claim in sorted(found.entry.claims, key=lambda c: c.last_s):
+    for claim in sorted(listed.entry.claims, key=lambda c: c.last_s):
         job = f", job {claim.job}" if claim.job else ""
         until = f", until {clock_time(claim.expires_s)}" if claim.expires_s else ""
         when = f"{clock_time(claim.last_s)}{until}"

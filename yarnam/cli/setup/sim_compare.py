@@ -201,7 +201,7 @@ def command(
         overhead=ideal_settings.Overhead(overhead),
         overhead_of=_start_cost(pause_costs, pause_cost),
         instant=ideal_settings.Instant(ties),
-        knows=ideal_settings.Knows(run_times),
+        run_times=ideal_settings.RunTimes(run_times),
     )
     runs = [(text, _with_policy(settings, text)) for text in dict.fromkeys(policies)]
     rows: dict[str, list[IdealRow]] = defaultdict(list)
@@ -272,7 +272,7 @@ def _on_yarn(
         costs = settings.overhead is not ideal_settings.Overhead.NONE
         yield yarn_trace_run.run_on_yarn(
             found.jobs, rm, settings.policy, settings.settings, seed=seed, name=name,
-            on_row=partial(on_row, name), knows=settings.knows,
+            on_row=partial(on_row, name), run_times=settings.run_times,
             start_cost_s=pause_cost if costs else 0.0, on_time=on_time,
         )  # fmt: skip
 

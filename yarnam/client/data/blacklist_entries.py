@@ -32,7 +32,7 @@ MAX_DIRECTORIES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ListedEntry:
     """One entry as it stands now.
 
     Attributes:
@@ -89,7 +89,7 @@ def proved_entry(files: FileSystem, report: FileReport, by: str) -> Entry:
 
 def find(
     files: FileSystem, blacklist: SharedBlacklist, path: str
-) -> tuple[list[Found], BlacklistView]:
+) -> tuple[list[ListedEntry], BlacklistView]:
     """All entries at or below ``path``, by path. Raises Unavailable, NoPermission."""
     at_s = time.time()
     with hdfs_errors(f"reading {path}"):
@@ -103,7 +103,7 @@ def find(
                 if _is_below(entry.path, plain):
                     state_of = lists.state_of if is_trusted else lists.state_in_open_directory
                     state = state_of(entry.claims, at_s)
-                    found.append(Found(entry, is_trusted, state, _present(files, entry)))
+                    found.append(ListedEntry(entry, is_trusted, state, _present(files, entry)))
     found.sort(key=lambda f: (f.entry.key, not f.is_trusted))
     return found, looked
 
@@ -167,7 +167,7 @@ class Cleared:
     """The result of ``clear``. ``kept_out`` has quarantined files that could not go back, with the
     reason."""
 
-    entries: tuple[Found, ...]
+    entries: tuple[ListedEntry, ...]
     places: tuple[Added, ...]
     restored: tuple[Quarantined, ...]
     kept_out: tuple[str, ...]
@@ -227,7 +227,7 @@ class Rechecked:
 def recheck(
     files: FileSystem,
     blacklist: SharedBlacklist,
-    found: Sequence[Found],
+    found: Sequence[ListedEntry],
     by: str,
     options: CheckOptions | None = None,
 ) -> list[Rechecked]:

@@ -55,7 +55,7 @@ class Decision(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierSubmit:
     """The application that an earlier submit has started, and the key of its directory."""
 
     application: str
@@ -68,7 +68,7 @@ def decide(
     waited_s: float,
     *,
     is_gone: bool = False,
-) -> tuple[Decision, Earlier | None]:
+) -> tuple[Decision, EarlierSubmit | None]:
     """``found``: YARN's applications with the tag of the idempotency key. ``waited_s``: how long
     this record has been seen without an application. ``is_gone``: since then, the process that has
     made the record has been dead.
@@ -77,24 +77,24 @@ def decide(
     which had failed: it does not count.
     """
     if record is not None and record.application:
-        return Decision.ADOPT, Earlier(record.application, record.key)
+        return Decision.ADOPT, EarlierSubmit(record.application, record.key)
     counted = sorted(
         (app for app in found if app.state != "KILLED" and key_in(app.tags)),
         key=lambda app: (app.started_at_s, app.application),
     )
     if record is None:
         living = [app for app in counted if not app.is_over]
-        return (Decision.ADOPT, _earlier(living[0])) if living else (Decision.SUBMIT, None)
+        return (Decision.ADOPT, _earlier_submit(living[0])) if living else (Decision.SUBMIT, None)
     own = [app for app in counted if key_in(app.tags) == record.key]
     if own and (waited_s >= CONFIRM_LIMIT_S or own[0].is_over):
-        return Decision.ADOPT, _earlier(own[0])
+        return Decision.ADOPT, _earlier_submit(own[0])
     if waited_s >= (GONE_LIMIT_S if is_gone else IN_PROGRESS_LIMIT_S):
         return Decision.TAKE_OVER, None
     return Decision.WAIT, None
 
 
-def _earlier(app: YarnApplication) -> Earlier:
-    return Earlier(app.application, key_in(app.tags) or "")
+def _earlier_submit(app: YarnApplication) -> EarlierSubmit:
+    return EarlierSubmit(app.application, key_in(app.tags) or "")
 
 
 def digest_of(user: str, idempotency_key: str) -> str:
@@ -115,7 +115,7 @@ class IdempotencyKey:
         self.path = site.paths.idempotency_record(digest)
         self.tag = f"yarnam-key-{digest}"
 
-    def earlier(self) -> Earlier | None:
+    def earlier_submit(self) -> EarlierSubmit | None:
         """The job that this key has started, if any. Waits for another submit that is under way,
         at most ``IN_PROGRESS_LIMIT_S``. Raises Unavailable."""
         began_s, seen, is_new, is_gone = time.monotonic(), None, False, False

@@ -65,7 +65,7 @@ def submit_job(
         return _submit(site, job, launcher, report, open_progress, None, key or new_key())
     idempotency_key = idempotency.IdempotencyKey(site, job.idempotency_key, report)
     while True:
-        if (found := idempotency_key.earlier()) is not None:
+        if (found := idempotency_key.earlier_submit()) is not None:
             report(f"This idempotency key has started {found.application} already")
             application = ApplicationId(found.application)
             return Submitted(application, found.key, site.paths.job(found.key), job)

@@ -40,7 +40,7 @@ from yarnam.core.queue_client.admission_rules import (
 )
 from yarnam.core.queue_client.client_actions import (
     AnswerPlan,
-    Claim,
+    ClaimTurn,
     Foresee,
     Pause,
     PollCluster,
@@ -258,7 +258,7 @@ def _claim(ctx: ClientStep, decided: tuple[Decision, JobDecision | None] | None)
     poll, serial = ctx.admission.poll, ctx.next_serial()
     assert poll is not None
     ctx.admit(stage=Stage.CLAIMING, awaits=serial, is_changed=False)
-    ctx.do(Claim(serial, poll, decided))
+    ctx.do(ClaimTurn(serial, poll, decided))
 
 
 def claim_ended(ctx: ClientStep, event: ClaimEnded) -> None:

@@ -42,7 +42,7 @@ class ReadPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimTurn:
     """Announces the request for containers, if ``claim_decision`` allows it by the tickets as they
     are at that moment. Answered by ``ClaimEnded``."""
 
@@ -118,6 +118,6 @@ class Send:
 
 
 ClientAction = Union[
-    WriteTicket, WriteRunning, ReadTickets, ReadPolicy, Claim, PollCluster, ReadSnapshot, Foresee,
-    Pause, WakeAt, AnswerPlan, Remember, Send,
+    WriteTicket, WriteRunning, ReadTickets, ReadPolicy, ClaimTurn, PollCluster, ReadSnapshot,
+    Foresee, Pause, WakeAt, AnswerPlan, Remember, Send,
 ]  # fmt: skip

@@ -22,7 +22,7 @@ _ITERATIONS = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Schedulable:
     """One queue's limits on one resource."""
 
     weight: float
@@ -31,35 +31,35 @@ class Claim:
     is_active: bool = True
 
 
-def divide(total: int, claims: Sequence[Claim]) -> list[int]:
-    """The share of each claim in ``total`` units of one resource."""
-    shares = [_fixed_share(claim) for claim in claims]
-    flexible = [claim for claim, share in zip(claims, shares, strict=True) if share is None]
+def divide(total: int, queues: Sequence[Schedulable]) -> list[int]:
+    """The share of each queue in ``total`` units of one resource."""
+    shares = [_fixed_share(queue) for queue in queues]
+    flexible = [queue for queue, share in zip(queues, shares, strict=True) if share is None]
     if not flexible:
         return [share or 0 for share in shares]
     left = max(0, total - sum(share for share in shares if share is not None))
-    left = min(left, sum(claim.maximum for claim in flexible))
+    left = min(left, sum(queue.maximum for queue in flexible))
     ratio = _ratio(left, flexible)
     return [
-        _share(claim, ratio) if share is None else share
-        for claim, share in zip(claims, shares, strict=True)
+        _share(queue, ratio) if share is None else share
+        for queue, share in zip(queues, shares, strict=True)
     ]
 
 
-def _fixed_share(claim: Claim) -> int | None:
-    if claim.maximum <= 0 or not claim.is_active:
+def _fixed_share(queue: Schedulable) -> int | None:
+    if queue.maximum <= 0 or not queue.is_active:
         return 0
-    return max(0, claim.minimum) if claim.weight <= 0 else None
+    return max(0, queue.minimum) if queue.weight <= 0 else None
 
 
-def _ratio(total: int, claims: Sequence[Claim]) -> float:
+def _ratio(total: int, queues: Sequence[Schedulable]) -> float:
     high = 1.0
-    while sum(_share(claim, high) for claim in claims) < total:
+    while sum(_share(queue, high) for queue in queues) < total:
         high *= 2.0
     low = 0.0
     for _ in range(_ITERATIONS):
         middle = (low + high) / 2.0
-        used = sum(_share(claim, middle) for claim in claims)
+        used = sum(_share(queue, middle) for queue in queues)
         if used == total:
             return middle
         if used < total:
@@ -69,8 +69,8 @@ def _ratio(total: int, claims: Sequence[Claim]) -> float:
     return high
 
 
-def _share(claim: Claim, ratio: float) -> int:
-    share = min(max(claim.weight * ratio, float(claim.minimum)), float(claim.maximum))
+def _share(queue: Schedulable, ratio: float) -> int:
+    share = min(max(queue.weight * ratio, float(queue.minimum)), float(queue.maximum))
     return int(share)
 
 
@@ -102,7 +102,7 @@ def _shares(root: QueueConfig, cluster: Resources, active: frozenset[str] | None
             return divide(
                 int(getattr(whole, name)),
                 [
-                    Claim(
+                    Schedulable(
                         as_float32(queue.weight),
                         int(getattr(least, name)),
                         int(getattr(most, name)),

@@ -50,7 +50,7 @@ from yarnam.core.queue_client.cluster_poll import ClusterPoll, PlanOutcome
 from yarnam.core.queue_client.gang_view import gang_view
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.sim.gangs.policy_reports import PolicyReports
-from yarnam.sim.gangs.schedule_watcher import ScheduleWatcher
+from yarnam.sim.gangs.schedule_observer import ScheduleObserver
 from yarnam.sim.poll_batch import Moment
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.timeline import Appointment
@@ -69,22 +69,22 @@ class SimTicketList(TicketList):
     """The tickets as the model keeps them: what follows from them is kept for all jobs."""
 
     world: World | None = None
-    watcher: ScheduleWatcher | None = None
+    observer: ScheduleObserver | None = None
 
     def queue_snapshot(self, me: Ticket, snapshot: ClusterSnapshot, now_s: float) -> QueueSnapshot:
         assert self.world is not None
-        if self.watcher is not None:
-            return self.watcher.queue_snapshot()
+        if self.observer is not None:
+            return self.observer.queue_snapshot()
         return self.world.tickets.queue_snapshot(snapshot, now_s)
 
     def schedule(
         self, mine: Ticket | RunningGang, seen: QueueSnapshot, policy: ActivePolicy
     ) -> tuple[QueueSchedule, QueueSnapshot]:
-        assert self.watcher is not None
-        return self.watcher.schedule(), self.watcher.queue_snapshot()
+        assert self.observer is not None
+        return self.observer.schedule(), self.observer.queue_snapshot()
 
     def active(self) -> ActivePolicy | None:
-        return None if self.watcher is None else self.watcher.active
+        return None if self.observer is None else self.observer.active
 
 
 class QueueDriver:
@@ -92,7 +92,7 @@ class QueueDriver:
 
     Args:
         takes_tickets: whether there is a ZooKeeper.
-        watcher: the watcher of the queue's policy; ``None`` if it has none.
+        observer: the observer of the queue's policy; ``None`` if it has none.
         reports: the job's reports to the policy.
     """
 
@@ -102,13 +102,13 @@ class QueueDriver:
         world: World,
         *,
         takes_tickets: bool,
-        watcher: ScheduleWatcher | None = None,
+        observer: ScheduleObserver | None = None,
         reports: PolicyReports | None = None,
     ) -> None:
         self._job = job
         self._world = world
         self._takes_tickets = takes_tickets
-        self._watcher = watcher
+        self._observer = observer
         self._reports = reports
         self._targets: tuple[Target, ...] = ()
         self._never: NoFit | None = None
@@ -129,9 +129,9 @@ class QueueDriver:
         self._is_look_due = False
         self._gang: Gang | None = None
         chosen = NOTHING_CHOSEN
-        if watcher is not None:
-            chosen = QueuePolicy(watcher.active.name, version=watcher.active.version)
-        self._listed = SimTicketList(policy=chosen, world=world, watcher=watcher)
+        if observer is not None:
+            chosen = QueuePolicy(observer.active.name, version=observer.active.version)
+        self._listed = SimTicketList(policy=chosen, world=world, observer=observer)
         self._deliver: Deliver
         self.client: QueueClient
 
@@ -156,11 +156,11 @@ class QueueDriver:
         self.client = new_client(self._queued_job())
         if self._takes_tickets:
             self._fold(ce.Opened(), ce.Connected())
-        if self._watcher is not None:
+        if self._observer is not None:
             # All know the policy from the start, so their schedules are one.
-            active = self._watcher.active
+            active = self._observer.active
             self.client = replace(self.client, chosen=self._listed.policy, policy=active)
-            self._watcher.join(job.spec.name, self)
+            self._observer.join(job.spec.name, self)
 
     def _queued_job(self) -> QueuedJob:
         job = self._job
@@ -254,8 +254,8 @@ class QueueDriver:
         for appointment in (self._probing, self._pausing, self._waking):
             self._cancel(appointment)
         self._leave()
-        if self._watcher is not None:
-            self._watcher.leave(self._job.spec.name)
+        if self._observer is not None:
+            self._observer.leave(self._job.spec.name)
         if self._takes_tickets:
             self._fold(ce.PlanWithdrawn())
             self._world.tickets.give_back(self.client.number)
@@ -275,9 +275,9 @@ class QueueDriver:
         assert ticket is not None
         assert last is not None
         assert action is not None
-        if self._watcher is not None:
+        if self._observer is not None:
             is_out = ticket.aside == NOT_ITS_TURN
-            if not is_out or self._job.spec.name in self._watcher.schedule().schedule.gpus:
+            if not is_out or self._job.spec.name in self._observer.schedule().schedule.gpus:
                 self._poll_now()
             return
         kind = (self._kind, action.excluded, action.least_tasks, action.most_tasks)
@@ -327,12 +327,12 @@ class QueueDriver:
 
     def _look_at_policy(self) -> None:
         self._is_look_due = False
-        if self._gang is None or self._watcher is None:
+        if self._gang is None or self._observer is None:
             return
         self._fold(ce.PolicyLookDue(gang_view(self._gang, self.client.job.size)))
         before = self.client.following.before
         if before is not None and before.act is Act.RESIZE:
-            self.look_after(self._watcher.pause_s())
+            self.look_after(self._observer.pause_s())
 
     # ---- folding -----------------------------------------------------------------------------
 
@@ -391,7 +391,7 @@ class QueueDriver:
         | ca.ReadTickets
         | ca.ReadPolicy
         | ca.ReadSnapshot
-        | ca.Claim,
+        | ca.ClaimTurn,
     ) -> ce.ClientEvent:
         """Answer by the models of the queue and of the ResourceManager."""
         tickets, listed = self._world.tickets, self._listed
@@ -409,7 +409,7 @@ class QueueDriver:
                 return ce.PolicyRead(serial, listed.policy, listed.active())
             case ca.ReadSnapshot(serial=serial):
                 return ce.SnapshotRead(serial, self._snapshot())
-            case ca.Claim(serial=serial, poll=poll):
+            case ca.ClaimTurn(serial=serial, poll=poll):
                 decided = action.decided or claim_decision(
                     self.client, poll, listed, self._moment()
                 )

@@ -15,7 +15,7 @@ from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_view import GpuCount, SchedulingView
 from yarnam.errors import UsageError
 from yarnam.sim.ideal.ideal_report import Figures, IdealReport, IdealRow
-from yarnam.sim.ideal.ideal_settings import IdealSettings, Instant, Knows, Overhead
+from yarnam.sim.ideal.ideal_settings import IdealSettings, Instant, Overhead, RunTimes
 from yarnam.sim.ideal.trace_job import TraceJob
 from yarnam.sim.sim_settings import relative_speed
 
@@ -230,9 +230,9 @@ class IdealCluster:
 
     def _stated_s(self, one: _Living) -> float | None:
         """The remaining time that the job states, on the GPUs that it has."""
-        if self._settings.knows is Knows.NOTHING:
+        if self._settings.run_times is RunTimes.UNKNOWN:
             return None
-        if self._settings.knows is Knows.TRUE:
+        if self._settings.run_times is RunTimes.TRUE:
             return one.left_s / (one.rate or 1.0)
         declared_s = one.job.declared_s
         return None if declared_s is None else max(0.0, declared_s - (one.job.run_s - one.left_s))

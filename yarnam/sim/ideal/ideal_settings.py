@@ -33,12 +33,12 @@ class Instant(Enum):
     that end as declared have ended before either."""
 
 
-class Knows(Enum):
-    """A policy's knowledge of run times."""
+class RunTimes(Enum):
+    """The run times of jobs that a policy knows."""
 
     TRUE = "true"
     DECLARED = "declared"
-    NOTHING = "nothing"
+    UNKNOWN = "nothing"
 
 
 OverheadOf = Callable[[TraceJob], float]
@@ -58,7 +58,7 @@ class IdealSettings:
     overhead: Overhead = Overhead.NONE
     overhead_of: OverheadOf = field(default=lambda _job: 0.0)
     instant: Instant = Instant.TOGETHER
-    knows: Knows = Knows.TRUE
+    run_times: RunTimes = RunTimes.TRUE
     scaling: float = SCALING
     """The relative speed of elastic gangs (``relative_speed``)."""
     steps_per_s: float = 1.0

@@ -14,7 +14,7 @@ from yarnam.core.placement.elastic_sizes import settled_shape
 from yarnam.core.policies.policy_settings import Settings
 from yarnam.sim.ideal.ideal_report import Figures, IdealRow
 from yarnam.sim.ideal.ideal_run import OnRow, OnTime
-from yarnam.sim.ideal.ideal_settings import Knows
+from yarnam.sim.ideal.ideal_settings import RunTimes
 from yarnam.sim.ideal.policy_comparison import FIGURES, PolicyFigures, estimate
 from yarnam.sim.ideal.trace_job import TraceJob
 from yarnam.sim.sim_settings import (
@@ -41,7 +41,7 @@ def run_on_yarn(
     seed: int = 7,
     name: str = "",
     on_row: OnRow | None = None,
-    knows: Knows = Knows.DECLARED,
+    run_times: RunTimes = RunTimes.DECLARED,
     start_cost_s: float = 0.0,
     on_step: Trace | None = None,
     on_time: OnTime | None = None,
@@ -56,7 +56,11 @@ def run_on_yarn(
     )  # fmt: skip
     seen = _Gathered(rm.gpus, on_row, on_time)
     stream(
-        seen.taken(trace, rm, knows), chosen, on_record=seen.ended, on_gpus=seen.used, trace=on_step
+        seen.taken(trace, rm, run_times),
+        chosen,
+        on_record=seen.ended,
+        on_gpus=seen.used,
+        trace=on_step,
     )
     report = seen.figures.report(name or f"{policy} on YARN", seen.unfinished, 0)
     estimates = {figure: estimate([getattr(report, figure)]) for figure in FIGURES}
@@ -78,8 +82,10 @@ class _Gathered:
         """Jobs that have been submitted and have not ended."""
         return len(self._living)
 
-    def taken(self, trace: Iterable[TraceJob], rm: RmSettings, knows: Knows) -> Iterator[SimJob]:
-        for job, made in _jobs(trace, rm, knows):
+    def taken(
+        self, trace: Iterable[TraceJob], rm: RmSettings, run_times: RunTimes
+    ) -> Iterator[SimJob]:
+        for job, made in _jobs(trace, rm, run_times):
             self._living[made.number] = job
             yield made
 
@@ -104,33 +110,37 @@ class _Gathered:
 
 
 def trace_workload(
-    trace: Iterable[TraceJob], rm: RmSettings, knows: Knows = Knows.DECLARED
+    trace: Iterable[TraceJob], rm: RmSettings, run_times: RunTimes = RunTimes.DECLARED
 ) -> Workload:
     """The jobs as their ApplicationMasters know them."""
-    return Workload(tuple(made for _, made in _jobs(trace, rm, knows)))
+    return Workload(tuple(made for _, made in _jobs(trace, rm, run_times)))
 
 
 def _jobs(
-    trace: Iterable[TraceJob], rm: RmSettings, knows: Knows
+    trace: Iterable[TraceJob], rm: RmSettings, run_times: RunTimes
 ) -> Iterator[tuple[TraceJob, SimJob]]:
     """Each job, and what its ApplicationMaster knows; times since the first submission."""
     first_s: float | None = None
     for number, job in enumerate(trace):
         if first_s is None:
             first_s = job.submit_s
-        yield job, _sim_job(number, job, job.submit_s - first_s, knows, rm)
+        yield job, _sim_job(number, job, job.submit_s - first_s, run_times, rm)
 
 
-def _sim_job(number: int, job: TraceJob, submit_s: float, knows: Knows, rm: RmSettings) -> SimJob:
+def _sim_job(
+    number: int, job: TraceJob, submit_s: float, run_times: RunTimes, rm: RmSettings
+) -> SimJob:
     run_s = max(1.0, job.run_s)
-    told_s = {Knows.TRUE: run_s, Knows.DECLARED: job.declared_s, Knows.NOTHING: None}[knows]
+    stated_s = {RunTimes.TRUE: run_s, RunTimes.DECLARED: job.declared_s, RunTimes.UNKNOWN: None}[
+        run_times
+    ]
     spec = sim_spec(f"j{number:06d}", QUEUE, job.gpus, per_task=rm.gpus_per_node)
-    spec = replace(spec, duration_s=told_s, checkpoint=CheckpointSpec(f"hdfs:///sim/{number}"))
+    spec = replace(spec, duration_s=stated_s, checkpoint=CheckpointSpec(f"hdfs:///sim/{number}"))
     if job.most_gpus <= job.least_gpus:
-        return SimJob(number, submit_s, run_s, told_s, spec)
+        return SimJob(number, submit_s, run_s, stated_s, spec)
     role = _elastic_role(job.least_gpus, job.most_gpus, rm)
     spec = replace(spec, roles=(role,), flexible_shape=False, elastic=ElasticSpec(counts_gpus=True))
-    return SimJob(number, submit_s, run_s, told_s, spec, job.gpus)
+    return SimJob(number, submit_s, run_s, stated_s, spec, job.gpus)
 
 
 @lru_cache(maxsize=1024)

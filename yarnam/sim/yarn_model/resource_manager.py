@@ -24,7 +24,7 @@ from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot
-from yarnam.sim.sim_settings import Deal, RmSettings
+from yarnam.sim.sim_settings import RmSettings, ServingOrder
 from yarnam.sim.timeline import Timeline
 from yarnam.sim.yarn_model.containers import Ask, Container, ContainerListener
 from yarnam.sim.yarn_model.preemption import Preempted, Preemption
@@ -315,8 +315,8 @@ class SimResourceManager:
                 self._grant(app, ask, node)
                 return True
             return False
-        if self.settings.deal is Deal.RANDOM:
-            return self._deal_at_random(node)
+        if self.settings.serving_order is ServingOrder.RANDOM:
+            return self._serve_at_random(node)
         for app in self.queues.in_serving_order():
             done = self._serve(app, node)
             if done is not None:
@@ -347,7 +347,7 @@ class SimResourceManager:
                 return False
         return None
 
-    def _deal_at_random(self, node: int) -> bool:
+    def _serve_at_random(self, node: int) -> bool:
         free = self.nodes.free[node]
         found = [
             (app, ask)

@@ -12,7 +12,7 @@ from yarnam.core.model.snapshot import QueueView
 from yarnam.core.queues.allocations import Element, Policy, QueueConfig
 from yarnam.core.queues.amounts import UNLIMITED, Limit
 from yarnam.core.queues.fair_share import (
-    Claim,
+    Schedulable,
     am_limit,
     bounds_of,
     divide,
@@ -249,12 +249,12 @@ class SimQueues:
         count, policy = len(queue.apps), queue.config.policy
         if policy is Policy.FIFO:
             return _first_come(queue, whole)
-        claims = [Claim(1.0, 0, UNLIMITED)] * count
-        memory = divide(whole.memory_mib, claims)
+        alike = [Schedulable(1.0, 0, UNLIMITED)] * count
+        memory = divide(whole.memory_mib, alike)
         zero = [0] * count
         is_drf = policy is Policy.DRF
-        vcores = divide(whole.vcores, claims) if is_drf else zero
-        gpus = divide(whole.gpus, claims) if is_drf else zero
+        vcores = divide(whole.vcores, alike) if is_drf else zero
+        gpus = divide(whole.gpus, alike) if is_drf else zero
         shares = (Resources(*one) for one in zip(memory, vcores, gpus, strict=True))
         return dict(zip(queue.apps, shares, strict=True))
 

@@ -21,7 +21,7 @@ from yarnam.client.submit.idempotency import (
     CONFIRM_LIMIT_S,
     IN_PROGRESS_LIMIT_S,
     Decision,
-    Earlier,
+    EarlierSubmit,
     IdempotencyKey,
     decide,
 )
@@ -57,7 +57,7 @@ def app(number: int, state: str, key: str = MINE, **facts: Any) -> YarnApplicati
 # ---- the decision ------------------------------------------------------------------------------
 
 IN_PROGRESS, CONFIRMED = IdempotencyRecord(MINE), IdempotencyRecord(MINE, "application_1_0001")
-FIRST = Earlier("application_1_0001", MINE)
+FIRST = EarlierSubmit("application_1_0001", MINE)
 LONG = IN_PROGRESS_LIMIT_S + 1
 
 
@@ -92,7 +92,7 @@ def test_what_follows(
     record: IdempotencyRecord | None,
     found: list[YarnApplication],
     waited_s: float,
-    expected: tuple[Decision, Earlier | None],
+    expected: tuple[Decision, EarlierSubmit | None],
 ) -> None:
     assert decide(record, found, waited_s) == expected
 
@@ -236,7 +236,7 @@ def test_the_key_of_a_submit_that_was_killed_is_taken_over(
     said: list[str] = []
     IdempotencyKey(world.site, RUN).take(new_key())
     record = IdempotencyKey(world.site, RUN, said.append)
-    assert record.earlier() is None
+    assert record.earlier_submit() is None
     assert "waiting for it" in said[0]
     assert submit(world).id
 
@@ -296,7 +296,7 @@ def test_the_key_of_a_process_that_is_dead_is_taken_over_soon(
         record = IdempotencyKey(world.site, RUN)
         assert not submitter.is_gone(identity_of(process.pid))
         process.kill()
-    assert record.earlier() is None, "long before IN_PROGRESS_LIMIT_S"
+    assert record.earlier_submit() is None, "long before IN_PROGRESS_LIMIT_S"
 
 
 def identity_of(pid: int) -> str:

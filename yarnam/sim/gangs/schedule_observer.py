@@ -22,7 +22,7 @@ CHECK_S = 1.0
 """A change is noticed after this time. Polls of jobs come up to six times as late."""
 
 
-class WatchedJob(Protocol):
+class ObservedJob(Protocol):
     """A job of the queue whose gang runs, or that the policy has suspended."""
 
     def may_act(self, found: QueueSchedule, interrupted: frozenset[str]) -> bool:
@@ -33,22 +33,22 @@ class WatchedJob(Protocol):
     def look_after(self, delay_s: float) -> None: ...
 
 
-class ScheduleWatcher:
-    """The watcher of one queue's schedule."""
+class ScheduleObserver:
+    """The observer of one queue's schedule."""
 
     def __init__(self, queue: str, world: World, active: ActivePolicy) -> None:
         self.active = active
         self._queue = queue
         self._world = world
-        self._jobs: dict[str, WatchedJob] = {}
+        self._jobs: dict[str, ObservedJob] = {}
         self._found: QueueSchedule | None = None
         self._versions = (-1, -1)
         self._changes_s = inf
         self._acted_on: QueueSchedule | None = None
         self._is_checking = False
 
-    def join(self, job: str, watched: WatchedJob) -> None:
-        self._jobs[job] = watched
+    def join(self, job: str, observed: ObservedJob) -> None:
+        self._jobs[job] = observed
         if not self._is_checking:
             self._is_checking = True
             self._world.timeline.after(CHECK_S, self._check)
