@@ -77,7 +77,7 @@ def test_a_job_that_fits_now_starts_now() -> None:
     snapshot, running, [first, *others] = as_seen(all_at_once(0))
     idle = replace(snapshot, nodes=tuple(replace(n, used=Resources()) for n in snapshot.nodes))
     found = forecast(first, QueueSnapshot(idle, [first], (), 1.0))
-    assert found == Forecast(0.0, 0.0, 0.0, found.passed_until_s)
+    assert found == Forecast(0.0, 0.0, 0.0, found.bypassed_until_s)
     assert others
     assert running
 

@@ -87,7 +87,7 @@ class SimTicketQueue:
         """Whether it may use the nodes that are reserved for the head, by what has been found out
         at this moment."""
         kept = self._shared.kept
-        return kept is not None and kept.lets_pass(ticket, now_s)
+        return kept is not None and kept.may_be_bypassed_by(ticket, now_s)
 
     def plain(self, snapshot: ClusterSnapshot, now_s: float) -> QueueSnapshot:
         """The same, without what makes the order by ``wait_queue`` quick: for a policy, which has

@@ -244,7 +244,7 @@ def _forecast_plain(start: Forecast | UnknownStart) -> dict[str, Any]:
         "wait_s": start.likely_s,
         "soonest_s": start.soonest_s,
         "latest_s": latest_s,
-        "passed_until_s": start.passed_until_s,
+        "passed_until_s": start.bypassed_until_s,
         "reason": None,
     }
 

@@ -6,15 +6,15 @@ all of them in turn, and two gangs that each get a part can block each other wit
 tickets they agree on an order. Each computes it alone, from the same tickets and the same snapshot:
 
 1. **Queue up** (``wait_queue``). Queues below their share first, then the smallest gang first. A
-   job that has been passed for long enough becomes the *head* and goes before all others.
+   job that has been bypassed for long enough becomes the *head* and goes before all others.
 2. **Reserve.** Capacity is set aside for what has been requested already. Then each gang that fits,
-   in order, is placed on what is left; one that does not fit is passed over. If that is the head,
+   in order, is placed on what is left; one that does not fit is bypassed. If that is the head,
    nodes are reserved for it: those with the least work left, by the declared ends of the gangs
    that run there, or else by the rule that what has run long will run long. It starts as soon as
    they are free; no GPU is held meanwhile.
 3. **Ask, or wait.** A job may ask if its gang fits beside all that on nodes that are not reserved;
    or on reserved ones if it ends before they are expected to be free (backfill: Lifka, "The ANL/IBM
-   SP scheduling system", 1995). A gang without a declared duration is unpredictable: it may pass
+   SP scheduling system", 1995). A gang without a declared duration is unpredictable: it may bypass
    a head that is not expected soon, until the head has waited so long that nothing is left to
    chance.
 
@@ -386,12 +386,12 @@ def _why(kept: HeadReservation | None, me: Ticket, ahead: Sequence[Ticket], now_
     if kept is None:
         others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
         return f"fits beside {_who(ahead[0])}{others}"
-    return _why_passed(kept, me, now_s)
+    return _why_bypassed(kept, me, now_s)
 
 
-def _why_passed(kept: HeadReservation, me: Ticket, now_s: float) -> str:
-    """Why the job may ask, by whom it passes."""
-    if not kept.lets_pass(me, now_s):
+def _why_bypassed(kept: HeadReservation, me: Ticket, now_s: float) -> str:
+    """Why the job may ask, if it bypasses the head."""
+    if not kept.may_be_bypassed_by(me, now_s):
         return f"beside the nodes reserved for {_who(kept.head)}"
     if me.duration_s is not None:
         return f"it ends before {_who(kept.head)} can start"

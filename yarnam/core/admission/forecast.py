@@ -83,7 +83,7 @@ class Forecast:
     """Half of the jobs start by then."""
     latest_s: float
     """Nine of ten do. Infinite: in more than one of twenty plays the job does not start."""
-    passed_until_s: float = 0.0
+    bypassed_until_s: float = 0.0
     """How much longer smaller jobs that come later may go first; 0 if no longer."""
     unwidened_s: float = 0.0
     """``latest_s`` before the errors of earlier forecasts widened it."""
@@ -114,13 +114,13 @@ def from_plays(me: Ticket, seen: QueueSnapshot, starts: Sequence[float]) -> Fore
         return UnknownStart(_why_never(me, seen))
     factor = widening(me, seen)
     waited_s = now_s - me.taken_at_s
-    passed_s = LENIENT * patience_s(me, backlog_of(me, seen)) - waited_s
+    bypassed_s = LENIENT * patience_s(me, backlog_of(me, seen)) - waited_s
     others_smaller = me.gpus > 1
     return Forecast(
         soonest_s=soonest_s,
         likely_s=likely_s,
         latest_s=max(likely_s, factor * latest_s),
-        passed_until_s=max(0.0, passed_s) if others_smaller else 0.0,
+        bypassed_until_s=max(0.0, bypassed_s) if others_smaller else 0.0,
         unwidened_s=latest_s,
     )
 
@@ -178,7 +178,7 @@ def as_status(found: ForecastResult, now_s: float) -> StartForecast:
         soonest_at_s=now_s + found.soonest_s,
         likely_at_s=now_s + found.likely_s,
         latest_at_s=None if found.latest_s == inf else now_s + found.latest_s,
-        passed_until_s=now_s + found.passed_until_s if found.passed_until_s else None,
+        passed_until_s=now_s + found.bypassed_until_s if found.bypassed_until_s else None,
     )
 
 

@@ -12,7 +12,7 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.tickets import Ticket
 
 NOT_SOON_S = 300.0
-"""A head that is expected no sooner may be passed by gangs of unknown duration, most of which are
+"""A head that is expected no sooner may be bypassed by gangs of unknown duration, most of which are
 short. Of 5, 10 and 30 minutes the first two came out alike and better than the third in simulations
 (docs/explanation/contention.md)."""
 
@@ -26,7 +26,7 @@ class HeadReservation:
     is_firm: bool
     is_strict: bool
 
-    def lets_pass(self, ticket: Ticket, now_s: float) -> bool:
+    def may_be_bypassed_by(self, ticket: Ticket, now_s: float) -> bool:
         """Whether the ticket may use reserved nodes."""
         left_s = self.reservation.ready_at_s - now_s
         if left_s == inf:
@@ -37,14 +37,14 @@ class HeadReservation:
 
     def closed_to(self, ticket: Ticket, now_s: float) -> frozenset[NodeId]:
         """The reserved nodes, unless the ticket may use them."""
-        return frozenset() if self.lets_pass(ticket, now_s) else self.reservation.nodes
+        return frozenset() if self.may_be_bypassed_by(ticket, now_s) else self.reservation.nodes
 
 
 class PlacesAhead:
     """The places at one moment. Jobs that decide in the order of the queue continue where the job
     before them stopped."""
 
-    __slots__ = ("_first", "_head", "_ledger", "_passed", "kept", "requested")
+    __slots__ = ("_first", "_head", "_ledger", "_walked", "kept", "requested")
 
     def __init__(
         self,
@@ -59,20 +59,20 @@ class PlacesAhead:
         self._ledger = requested.copy()
         self._head = head
         self._first: Ticket | None = None
-        self._passed = 0
+        self._walked = 0
         if head is not None and self._ledger.reserve(head) is None:
             self.kept = reserve(head, self._ledger)
 
     def is_before(self, ahead: Sequence[Ticket]) -> bool:
         """Whether it has come no further than to these."""
-        return self._passed <= len(ahead)
+        return self._walked <= len(ahead)
 
     def left_by(
         self, ahead: Sequence[Ticket], now_s: float
     ) -> tuple[ReservationLedger, Ticket | None]:
         """Return the room that all these tickets leave, which the caller must not change, and the
         first of them that takes any."""
-        for ticket in ahead[self._passed :]:
+        for ticket in ahead[self._walked :]:
             takes = False
             if ticket is self._head:
                 takes = self.kept is None
@@ -83,5 +83,5 @@ class PlacesAhead:
                 takes = self._ledger.reserve(ticket, closed=closed) is not None
             if takes and self._first is None:
                 self._first = ticket
-        self._passed = len(ahead)
+        self._walked = len(ahead)
         return self._ledger, self._first

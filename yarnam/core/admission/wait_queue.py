@@ -57,7 +57,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot, Node, QueueView
 from yarnam.core.model.tickets import ADMISSION_RULES, RunningGang, Ticket
 
 SILENT_AFTER_S = 60.0
-"""A ticket whose holder gave no sign of life for this long is passed over: the longest poll
+"""A ticket whose holder gave no sign of life for this long is bypassed: the longest poll
 interval (45 s, ``polling``) and a retried call of the ResourceManager's REST API (10 s)."""
 
 LEAST_PATIENCE_S, MOST_PATIENCE_S = 300.0, 14_400.0

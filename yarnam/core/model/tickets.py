@@ -296,7 +296,7 @@ class Admitted:
 @dataclass(frozen=True, slots=True)
 class MustWait:
     """Not yet. ``ahead`` jobs come first; ``head`` is the first of them, or the first that takes
-    the free GPUs, as one that does not fit is passed over."""
+    the free GPUs, as one that does not fit is bypassed."""
 
     ahead: int
     head: Ticket

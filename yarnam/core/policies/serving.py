@@ -56,7 +56,7 @@ def serve(
     order: Iterable[PolicyTicket], capacity: Capacity, *, stops_at_first: bool = False
 ) -> dict[str, int]:
     """Take the GPUs of each gang, in this order; ``capacity`` has the rest. A gang that does not
-    fit is passed over, or (``stops_at_first``) no gang behind it starts."""
+    fit is bypassed, or (``stops_at_first``) no gang behind it starts."""
     taken: dict[str, int] = {}
     for ticket in order:
         if capacity.take(ticket, ticket.gpus):
