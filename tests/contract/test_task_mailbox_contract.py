@@ -481,7 +481,7 @@ def test_ranks_devices_and_environment_follow_the_members_order(real: GrpcAgents
 
 
 @pytest.mark.grpc
-def test_the_first_task_of_a_live_gang_is_told_who_belongs_to_it(events: list[Event]) -> None:
+def test_the_first_task_of_an_in_place_gang_is_told_who_belongs_to_it(events: list[Event]) -> None:
     job = replace(JOB, framework="torchrun", elastic=ElasticSpec(restart=False))
     (role,) = job.roles
     agents = GrpcAgents(events, replace(job, roles=(replace(role, min_tasks=1),)))

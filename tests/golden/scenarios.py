@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.unit.gang.elastic_play import Elastic, Live, elastic_job, live_job
+from tests.unit.gang.elastic_play import Elastic, InPlace, elastic_job, in_place_job
 from tests.unit.gang.play import ANEW, Play, failing, job, role, roles_job, stopped
 from tests.unit.gang.test_pre_run import PreRunPlay
 from yarnam.core.failures.hang_detection import hang_finding, where_text
@@ -306,8 +306,8 @@ def grows_and_shrinks() -> Play:
 
 
 def goes_on_while_tasks_come_and_go() -> Play:
-    """A live gang loses a task, gets another, is made smaller, and loses its first task."""
-    play = Live(live_job()).running(3)
+    """An in-place elastic gang loses a task, gets another, shrinks, and loses its first task."""
+    play = InPlace(in_place_job()).running(3)
     play.after(10.0).silent(play.asks()[1])
     (new,) = play.grows(1)
     play.after(1.0).started(new)

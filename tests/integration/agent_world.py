@@ -191,7 +191,7 @@ class SmallAm:
             launch = pb.Launch(
                 attempt=attempt, role="worker", index=member.task.index, processes=processes
             )
-            if job.is_live and member is members[0]:
+            if job.resizes_in_place and member is members[0]:
                 launch.members.extend(f"{one.ask}:{one.placed.processes}" for one in members)
             await self.mailbox.order(ask, launch=launch)
 

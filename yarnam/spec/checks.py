@@ -502,10 +502,10 @@ def _check_elastic(document: Document, problems: Problems) -> None:
     for path, limits in list(ranges.items())[:1]:
         _check_schedule(document, path, limits, problems)
     if ranges and not document.elastic.restart:
-        _check_live(document, problems)
+        _check_in_place(document, problems)
 
 
-def _check_live(document: Document, problems: Problems) -> None:
+def _check_in_place(document: Document, problems: Problems) -> None:
     """Check a gang that changes its size while its processes continue."""
     restart: Path = ("elastic", "restart")
     framework = framework_named(document.framework)
@@ -532,7 +532,7 @@ def _check_live(document: Document, problems: Problems) -> None:
     for role_name, role in (document.roles or {}).items():
         places += [("roles", role_name, "env", name) for name in role.env]
     for path in places:
-        if path[-1] in framework.live_variables and path[-1] not in framework.variables:
+        if path[-1] in framework.in_place_variables and path[-1] not in framework.variables:
             text = f"framework {document.framework} sets it where elastic.restart is false"
             problems.add(path, f"{text}: remove it", (restart, ("framework",)))
 

@@ -74,12 +74,12 @@ def test_horovods_variables_and_its_store() -> None:
     assert first["server"] == ["yarnam:gloo_rendezvous", "10.0.0.1", "61001"]
 
 
-def test_in_a_live_gang_horovods_ranks_are_the_stores_to_give() -> None:
-    live = {
+def test_in_an_in_place_gang_horovods_ranks_are_the_stores_to_give() -> None:
+    in_place = {
         "roles": {"worker": {"tasks": {"min": 1, "max": 3}, "gpus": 2, "vcores": 8}},
         "elastic": {"restart": False},
     }
-    envs = variables("horovod", **live)
+    envs = variables("horovod", **in_place)
     assert envs[3] == {
         "HOROVOD_HOSTNAME": "a1.worker.1",
         "HOROVOD_ELASTIC": "1",
@@ -90,7 +90,7 @@ def test_in_a_live_gang_horovods_ranks_are_the_stores_to_give() -> None:
         "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
         "OMP_NUM_THREADS": "4",
     }
-    first, *_, last = heads("horovod", **live)
+    first, *_, last = heads("horovod", **in_place)
     assert first["server"] == ["yarnam:gloo_rendezvous", "10.0.0.1", "61001", "elastic"]
     assert last["asks"] == {
         "at": "10.0.0.1:61001",

@@ -34,14 +34,14 @@ def test_one_torchrun_in_each_task() -> None:
     ]
 
 
-LIVE = {
+IN_PLACE = {
     "roles": {"worker": {"tasks": {"min": 2, "max": 3}, "gpus": 2, "vcores": 8}},
     "elastic": {"restart": False},
 }
 
 
-def test_in_a_live_gang_the_torchruns_find_each_other() -> None:
-    first, *others = variables("torchrun", attempt=2, **LIVE)
+def test_in_an_in_place_gang_the_torchruns_find_each_other() -> None:
+    first, *others = variables("torchrun", attempt=2, **IN_PLACE)
     assert first == {
         "PET_NNODES": "2:3",
         "PET_NPROC_PER_NODE": "2",
@@ -59,12 +59,12 @@ def test_in_a_live_gang_the_torchruns_find_each_other() -> None:
     confs = {env["PET_RDZV_CONF"] for env in others}
     assert confs == {"is_host=0,last_call_timeout=5,read_timeout=300"}
     assert [env["PET_LOCAL_ADDR"] for env in others] == ["10.0.0.1", "10.0.0.2"]
-    (env, *_) = variables("torchrun", env={"PET_MAX_RESTARTS": "3"}, **LIVE)
+    (env, *_) = variables("torchrun", env={"PET_MAX_RESTARTS": "3"}, **IN_PLACE)
     assert "PET_MAX_RESTARTS" not in env
 
 
-def test_a_pre_run_of_a_live_gang_is_alone() -> None:
-    made = job("torchrun", **LIVE)
+def test_a_pre_run_of_an_in_place_gang_is_alone() -> None:
+    made = job("torchrun", **IN_PLACE)
     (first, *_) = placed(made)
     alone = replace(first, task=TaskId(PRE_RUN_ROLE, 0))
     ((env,),) = environments(made, [alone], 1, APPLICATION)

@@ -99,15 +99,15 @@ class Elastic(Play):
         return len(self.gang.members)
 
 
-def live_job(least: int = 2, most: int = 4) -> JobSpec:
+def in_place_job(least: int = 2, most: int = 4) -> JobSpec:
     made = elastic_job(least, most)
     return replace(made, elastic=replace(made.elastic, restart=False, min_run_s=0.0))
 
 
-class Live(Elastic):
+class InPlace(Elastic):
     """Of a gang whose processes go on when others come and go."""
 
-    def running(self, workers: int) -> Live:
+    def running(self, workers: int) -> InPlace:
         super().running(workers)
         return self
 

@@ -14,10 +14,10 @@ import pytest
 
 from tests.property.elastic_world import ElasticWorld, elastic_job, elastic_walk
 from tests.property.gang_world import World, random_walk, small_job, stored_run, troubled_run
-from tests.property.live_world import LiveWorld, live_job
-from tests.unit.gang.elastic_play import Elastic, Live
+from tests.property.in_place_world import InPlaceWorld, in_place_job
+from tests.unit.gang.elastic_play import Elastic, InPlace
 from tests.unit.gang.elastic_play import elastic_job as elastic_workers
-from tests.unit.gang.elastic_play import live_job as live_workers
+from tests.unit.gang.elastic_play import in_place_job as in_place_workers
 from tests.unit.gang.play import T0, Play, failing, job, role, roles_job, stopped
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.gang import Member, MemberState, step
@@ -463,9 +463,9 @@ def roles_in_order() -> None:
 
 
 def tasks_come_and_go() -> None:
-    """Of a live gang: what walks meet too seldom."""
+    """Of an in-place elastic gang: what walks meet too seldom."""
     for end in ("failing", "exit", "loss", "limit"):
-        play = Live(live_workers()).running(3)
+        play = InPlace(in_place_workers()).running(3)
         play.ask_size(2)
         (leaving,) = play.gang.leaving
         if end == "failing":
@@ -477,15 +477,15 @@ def tasks_come_and_go() -> None:
         else:
             play.fire(TimerKind.STOP)
     for end in ("failing", "exit"):
-        play = Live(live_workers()).running(2)
+        play = InPlace(in_place_workers()).running(2)
         (joining,) = play.grows(1)
         if end == "failing":
             play.send(TaskFailing(0, joining, 1, (failing(),)))
         else:
             play.exited(joining, failing())
-    play = Live(live_workers()).running(3)
+    play = InPlace(in_place_workers()).running(3)
     play.send(ContainersMarked(0, (play.asks()[1],)))
-    play = Live(live_workers()).running(3)
+    play = InPlace(in_place_workers()).running(3)
     grant = play.gang.members[1].grant
     assert grant is not None
     play.send(NodeLeaving(0, grant.node, 60.0))
@@ -615,9 +615,9 @@ def walked() -> set[Edge]:
         elastic_walk(elastic, seed, 300)
         edges |= elastic.edges
     for seed in range(60):
-        live = LiveWorld(live_job(recovery_timeout_s=60.0 * (seed % 2)))
-        (elastic_walk if seed % 3 else troubled_run)(live, seed, 300)
-        edges |= live.edges
+        in_place = InPlaceWorld(in_place_job(recovery_timeout_s=60.0 * (seed % 2)))
+        (elastic_walk if seed % 3 else troubled_run)(in_place, seed, 300)
+        edges |= in_place.edges
     tasks_come_and_go()
     return edges
 

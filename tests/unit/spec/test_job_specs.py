@@ -102,12 +102,13 @@ def test_an_elastic_number_of_gpus_moves_in_steps_that_divide_both(
 def test_a_gang_that_goes_on_needs_no_checkpoint_to_grow() -> None:
     roles = {"worker": {"tasks": {"min": 2, "max": 6}}}
     schedule = [{"step": 0, "size": 4}]
-    live = job(framework="torchrun", roles=roles, elastic={"restart": False, "schedule": schedule})
-    assert live.is_live
-    assert live.elastic.grow
-    assert not live.as_pre_run().is_live
+    elastic = {"restart": False, "schedule": schedule}
+    in_place = job(framework="torchrun", roles=roles, elastic=elastic)
+    assert in_place.resizes_in_place
+    assert in_place.elastic.grow
+    assert not in_place.as_pre_run().resizes_in_place
     kept = job(framework="torchrun", roles=roles)
-    assert not kept.is_live
+    assert not kept.resizes_in_place
     assert not kept.elastic.grow
 
 

@@ -144,7 +144,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             pace = report_pace(len(gang), has_first_rank=first == 0, silence_s=self._silence_s)
             order.hold_ms = round(pace.hold_s * 1000)
             order.metrics_period_ms = round(pace.metrics_period_s * 1000)
-            if job.is_live and first == 0:
+            if job.resizes_in_place and first == 0:
                 order.members.extend(f"{one.ask}:{one.placed.processes}" for one in gang)
             orders.append((member.ask, order))
         return orders, _packed(shared)

@@ -63,7 +63,7 @@ def stop_file(container: Path) -> Path:
 
 
 def write_members(container: Path, members: Sequence[str]) -> None:
-    """Who belongs to a live gang, for the program that its framework's processes meet at."""
+    """The members of an in-place elastic gang, for the program that its processes meet at."""
     draft = container / f"{MEMBERS_FILE}.draft"
     draft.write_text("".join(f"{member}\n" for member in members))
     draft.replace(container / MEMBERS_FILE)

@@ -54,7 +54,7 @@ class Framework:
     variables: tuple[str, ...] = ()
     """Variables that ``environment`` always sets, so that a job may not. Its other variables are
     defaults, which give way to the job's own (``GangTable.defaults``)."""
-    live_variables: tuple[str, ...] = ()
+    in_place_variables: tuple[str, ...] = ()
     """The same in a gang that changes its size while its processes continue."""
     ports: tuple[str, ...] = ()
     """Names of the ports that each process gets besides those of the spec."""

@@ -44,9 +44,9 @@ class GangTable:
     is_pre_run: bool = False
 
     @property
-    def is_live(self) -> bool:
+    def resizes_in_place(self) -> bool:
         """Whether the gang changes its size while its processes continue."""
-        return self.job.is_live and not self.is_pre_run
+        return self.job.resizes_in_place and not self.is_pre_run
 
     @cached_property
     def world_size(self) -> int:

@@ -128,7 +128,7 @@ class StepContext:
             self.gang = replace(self.gang, reason=f"did not grow: {reason}")
 
     def drop_leaving(self, reason: str) -> None:
-        """Wait no longer for the tasks that leave a live gang."""
+        """Wait no longer for the tasks that leave an in-place elastic gang."""
         if self.gang.leaving:
             for member in self.gang.leaving:
                 self.release(member, reason)

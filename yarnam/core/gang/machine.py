@@ -4,10 +4,10 @@ Theory of operation
 ===================
 
 A gang is all or none: every task is held at the barrier before any process runs, and when one is
-lost they all stop, except in a *live* gang. ``step`` alone decides that. It is a pure function; the
-AM's loop, the simulator, the recovery after a crash of the AM and the replay of a bug report are
-the same fold over it. It executes the table in ``transitions``, which says what to do with each
-event in each phase.
+lost they all stop, except in an *in-place elastic* gang. ``step`` alone decides that.
+It is a pure function; the AM's loop, the simulator, the recovery after a crash of the AM and the
+replay of a bug report are the same fold over it. It executes the table in ``transitions``, which
+says what to do with each event in each phase.
 
 The happy path::
 
@@ -53,8 +53,8 @@ The happy path::
   (GROWTH limits that); to change its size it goes through STOPPING straight to the barrier, under a
   new attempt number, for free. It shrinks where another gang would back off: see ``elastic.growth``
   and, for when, ``elastic.sizing``.
-- **live**: an elastic gang whose framework re-forms the group of processes on its own stays in
-  RUNNING, and in its attempt, while tasks leave it or join it: see ``elastic.live``.
+- **in place**: an elastic gang whose framework re-forms the group of processes on its own stays in
+  RUNNING, and in its attempt, while tasks leave it or join it: see ``elastic.in_place``.
 - **pre-run**: one process of the job may be tried before all that, as a gang of one with limits of
   its own (PRE_RUN is the time after which it has passed): see ``phases.pre_run``.
 - **STORING**: the gang of a job with outputs has succeeded and holds nothing any more; the files
@@ -101,7 +101,7 @@ from collections.abc import Iterable
 
 from yarnam.core.gang import node_blacklist
 from yarnam.core.gang.context import AllEnded, StepContext
-from yarnam.core.gang.elastic import live
+from yarnam.core.gang.elastic import in_place
 from yarnam.core.gang.policy import GangPolicy
 from yarnam.core.gang.state import Gang
 from yarnam.core.gang.transitions import HANDLERS, ON_ENTRY, Key
@@ -142,7 +142,7 @@ def step(
         _take_row(ctx, key, event, recent)
         if ctx.is_concluded:
             _take_row(ctx, AllEnded, ALL_ENDED, (*recent, event))
-        live.publish(ctx, gang)
+        in_place.publish(ctx, gang)
         if ctx.gang.phase is not gang.phase:
             for begin in ON_ENTRY.get(ctx.gang.phase, ()):
                 begin(ctx)

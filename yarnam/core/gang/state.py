@@ -360,7 +360,7 @@ class Gang:
     """SUSPENDED by the policy of its queue, which resumes it."""
     growth: Growth | None = None
     leaving: tuple[Member, ...] = ()
-    """Live: their processes are being stopped, and the gang continues without them."""
+    """In place: their processes are being stopped, and the gang continues without them."""
     is_probing: bool = False
     """Whether the answer to ``ProbeCluster`` is awaited."""
     over_since_s: float | None = None

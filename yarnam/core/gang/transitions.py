@@ -22,7 +22,7 @@ from typing import Any, TypeVar, Union, overload
 
 from yarnam.core.gang import attempts, node_blacklist
 from yarnam.core.gang.context import AllEnded, StepContext
-from yarnam.core.gang.elastic import growth, live
+from yarnam.core.gang.elastic import growth, in_place
 from yarnam.core.gang.phases import (
     acquiring,
     concluding,
@@ -274,17 +274,17 @@ LAUNCHING = (
 )
 
 RUNNING = (
-    # A live gang: tasks leave it, and join it, and the others continue.
-    on(TaskStarted, live.join, when=live.is_coming),
-    on(TaskFailing, live.ignore_failing, when=live.is_leaving),
-    on(TaskFailing, live.fail_to_join, when=live.is_coming),
-    on(TaskExited, live.note_left, when=live.is_leaving),
-    on(TaskExited, live.fail_to_join, when=live.is_coming),
-    on(TROUBLE, live.note_left_lost, when=live.is_leaving),
-    on(TROUBLE, live.go_on_without, when=live.is_spared),
-    on(ContainersMarked, live.leave_preempted, when=live.are_spared),
-    on(T.LEAVE, live.leave_node, when=live.may_leave_node),
-    on(T.STOP, live.time_out),
+    # An in-place elastic gang: tasks leave it, and join it, and the others continue.
+    on(TaskStarted, in_place.join, when=in_place.is_coming),
+    on(TaskFailing, in_place.ignore_failing, when=in_place.is_leaving),
+    on(TaskFailing, in_place.fail_to_join, when=in_place.is_coming),
+    on(TaskExited, in_place.note_left, when=in_place.is_leaving),
+    on(TaskExited, in_place.fail_to_join, when=in_place.is_coming),
+    on(TROUBLE, in_place.note_left_lost, when=in_place.is_leaving),
+    on(TROUBLE, in_place.go_on_without, when=in_place.is_spared),
+    on(ContainersMarked, in_place.leave_preempted, when=in_place.are_spared),
+    on(T.LEAVE, in_place.leave_node, when=in_place.may_leave_node),
+    on(T.STOP, in_place.time_out),
     # The containers by which an elastic gang grows.
     on(PlanReady, growth.ask_more, when=growth.is_planned),
     on(PlanReady, growth.give_up_plan, when=growth.is_planning),

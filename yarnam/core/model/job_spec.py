@@ -709,7 +709,7 @@ class JobSpec:
         return next((role for role in self.roles if role.is_elastic), None)
 
     @property
-    def is_live(self) -> bool:
+    def resizes_in_place(self) -> bool:
         """Whether its processes continue when it changes its size."""
         return self.elastic_role is not None and not self.elastic.restart
 

@@ -82,7 +82,8 @@ class GangJob:
     ) -> None:
         self.record = record
         self.gang: Gang = initial(record.job.spec)
-        # Here a change of size is a restart in any case: what a live gang saves is not modelled.
+        # Here a change of size is a restart in any case: what in-place elastic gangs save is not
+        # modelled.
         spec = record.job.spec
         self._policy = policy_for(replace(spec, elastic=replace(spec.elastic, restart=True)))
         self._world = world

@@ -4,9 +4,9 @@ rank 0.
 *Local* is within the task, as everywhere: HOROVOD_HOSTNAME is the task's name, by which Horovod
 distinguishes groups of local ranks.
 
-In a live gang the store is the driver of Horovod's elastic mode too: it knows the gang's members,
-and gives the ranks, at the start and whenever that changes. HOROVOD_HOSTNAME is the name of the
-task's container then, which no other one ever gets.
+In an in-place elastic gang the store is the driver of Horovod's elastic mode too: it knows the
+gang's members, and gives the ranks, at the start and whenever that changes. HOROVOD_HOSTNAME is the
+name of the task's container then, which no other one ever gets.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
     host = table.members[0].placed.address
     port = str(table.port(0, port_key(_PORT, 0)))
     env = {
-        "HOROVOD_HOSTNAME": str(member.ask if table.is_live else member.task),
+        "HOROVOD_HOSTNAME": str(member.ask if table.resizes_in_place else member.task),
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
     }
-    env |= {"HOROVOD_ELASTIC": "1"} if table.is_live else _ranks(table, number, local)
+    env |= {"HOROVOD_ELASTIC": "1"} if table.resizes_in_place else _ranks(table, number, local)
     env |= head_variable(
         table,
         number,
         local,
-        server=("yarnam:gloo_rendezvous", host, port, *(("elastic",) if table.is_live else ())),
+        server=("yarnam:gloo_rendezvous", host, port, *(("elastic",) * table.resizes_in_place)),
         server_at=table.address(0, _PORT),
-        asks=(f"/rank_and_size/{member.ask}:{local}", _RANKS) if table.is_live else None,
+        asks=(f"/rank_and_size/{member.ask}:{local}", _RANKS) if table.resizes_in_place else None,
     )
     defaults = {
         # NCCL's operations are taken for tensors on GPUs all the same, where Horovod has them.
@@ -76,7 +76,7 @@ FRAMEWORK = Framework(
         *("HOROVOD_HOSTNAME", "HOROVOD_CONTROLLER", *_RANKS),
         *("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"),
     ),
-    live_variables=("HOROVOD_ELASTIC",),
+    in_place_variables=("HOROVOD_ELASTIC",),
     ports=(_PORT,),
     device_by_local_rank=True,
     forms_anew=True,

@@ -4,8 +4,9 @@ Its options are its ``PET_`` variables, so that ``torchrun train.py`` is a whole
 (torch/distributed/argparse_util.py). The rendezvous is static, also in an elastic gang that yarnam
 starts anew when it changes its size: torchrun would only guess what the gang already knows.
 
-In a live gang it is torchrun's own, c10d: the torchruns see by their heartbeats, in a store that
-the first one serves, who is there, and start their workers anew when that changes.
+In an in-place elastic gang it is torchrun's own, c10d: the torchruns see by
+their heartbeats, in a store that the first one serves, who is there, and start their workers anew
+when that changes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _static(table: GangTable, number: int) -> dict[str, str]:
     }
 
 
-def _live(table: GangTable, number: int) -> dict[str, str]:
+def _in_place(table: GangTable, number: int) -> dict[str, str]:
     role = table.role(number)
     conf = {
         "is_host": int(number == 0),
@@ -61,7 +62,7 @@ def _live(table: GangTable, number: int) -> dict[str, str]:
     }
 
 
-def _live_defaults() -> dict[str, str]:
+def _in_place_defaults() -> dict[str, str]:
     return {
         "PET_MAX_RESTARTS": str(_MAX_RESTARTS),
         # Else the workers would meet at the torchrun that came first, also when that is gone.
@@ -70,7 +71,7 @@ def _live_defaults() -> dict[str, str]:
 
 
 def _environment(table: GangTable, number: int, _local: int) -> dict[str, str]:
-    env = _live(table, number) if table.is_live else _static(table, number)
+    env = _in_place(table, number) if table.resizes_in_place else _static(table, number)
     size = table.role(number).resources
     processes = max(1, size.gpus)
     defaults = {
@@ -80,7 +81,7 @@ def _environment(table: GangTable, number: int, _local: int) -> dict[str, str]:
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
         # The size of the flight recorder, which is read when the gang hangs.
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "512",
-        **(_live_defaults() if table.is_live else {}),
+        **(_in_place_defaults() if table.resizes_in_place else {}),
     }
     return env | table.defaults(number, defaults)
 
@@ -92,7 +93,7 @@ FRAMEWORK = Framework(
         *("PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
         *("PET_RDZV_BACKEND", "PET_RDZV_ID"),
     ),
-    live_variables=(
+    in_place_variables=(
         *("PET_NNODES", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID", "PET_RDZV_CONF"),
         "PET_LOCAL_ADDR",
     ),

@@ -1,7 +1,7 @@
 """Resize a running elastic gang: probe the cluster, follow a user's request, grow and shrink.
 
 The gang probes the cluster periodically (the RESIZE timer), and immediately when a user asks for
-another size. ``sizing.decide_size`` decides what follows from a probe. ``live`` resizes a gang
+another size. ``sizing.decide_size`` decides what follows from a probe. ``in_place`` resizes a gang
 whose processes continue; this module resizes all others. To shrink, it stops all processes with
 time to write a checkpoint, and restarts those that stay. To grow, it asks for more containers
 while the job still trains, and parks them until all of them are ready. Only then does it stop the
@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from yarnam.core.gang import fitness, node_blacklist
 from yarnam.core.gang.context import StepContext
-from yarnam.core.gang.elastic import live
+from yarnam.core.gang.elastic import in_place
 from yarnam.core.gang.elastic.sizing import (
     ClusterProbe,
     Keep,
@@ -77,7 +77,7 @@ def is_another_size(ctx: StepContext, event: ScaleRequested) -> bool:
 
 def is_awaited(ctx: StepContext, event: ClusterSeen) -> bool:
     """Elastic: a probe is out, and the gang may change its size."""
-    return ctx.gang.is_probing and live.can_resize(ctx.gang)
+    return ctx.gang.is_probing and in_place.can_resize(ctx.gang)
 
 
 def is_planned(ctx: StepContext, event: PlanReady) -> bool:
@@ -164,7 +164,7 @@ def take_size(ctx: StepContext, event: ScaleRequested) -> None:
     note_size(ctx, event)
     requested = ctx.gang.requested_size
     is_new = requested is not None and requested != before
-    if is_new and not ctx.gang.is_pre_run and live.can_resize(ctx.gang):
+    if is_new and not ctx.gang.is_pre_run and in_place.can_resize(ctx.gang):
         _decide(ctx, ClusterProbe(0))
         probe(ctx)
 
@@ -183,7 +183,7 @@ def probe(ctx: StepContext) -> None:
     if gang.growth is not None and gang.growth.members:
         return
     growth = _supplement(gang, size, _tasks_to_grow(gang, size))
-    if growth is None or not live.can_resize(gang):
+    if growth is None or not in_place.can_resize(gang):
         return
     ctx.gang = replace(ctx.gang, is_probing=True, growth=None)
     out = excluded_nodes(gang, ctx.policy, ctx.at_s)
@@ -191,7 +191,7 @@ def probe(ctx: StepContext) -> None:
 
 
 def take_probe(ctx: StepContext, event: ClusterSeen) -> None:
-    """Elastic: grow (RequestPlan for more tasks), shrink (StopTask for every member; live: for
+    """Elastic: grow (RequestPlan for more tasks), shrink (StopTask for every member; in place: for
     those that leave), or keep the size; start RESIZE again."""
     size, gang = ctx.policy.size, ctx.gang
     assert size is not None
@@ -262,14 +262,14 @@ def note_agent(ctx: StepContext, event: AgentRegistered) -> None:
 
 def make_ready(ctx: StepContext, event: AgentRegistered) -> None:
     """The container is READY; with the last one StopTask for every member, with time for a
-    checkpoint, and start STOP. Live: LaunchGang for those that join."""
+    checkpoint, and start STOP. In place: LaunchGang for those that join."""
     _put(ctx, replace(ctx.member, state=MemberState.READY, agent=event))
     growth = ctx.gang.growth
     assert growth is not None
     is_whole = all(m.state is MemberState.READY for m in growth.members)
-    if live.is_live(ctx.policy):
-        live.start_joining(ctx)
-    elif is_whole and live.can_resize(ctx.gang):
+    if in_place.resizes_in_place(ctx.policy):
+        in_place.start_joining(ctx)
+    elif is_whole and in_place.can_resize(ctx.gang):
         ctx.disarm(TimerKind.GROWTH)
         _stop(ctx, growth.text)
 
@@ -306,7 +306,7 @@ def time_out(ctx: StepContext, event: TimerFired) -> None:
     growth = ctx.gang.growth
     if growth is None:
         return
-    if live.is_joining(ctx.gang):
+    if in_place.is_joining(ctx.gang):
         ctx.drop_growth(f"{len(growth.members)} tasks that were to join did not start in time")
         return
     ready = sum(member.state is MemberState.READY for member in growth.members)
@@ -324,8 +324,8 @@ def _reason_text(gang: Gang, reason: SizeReason) -> str:
 
 def _stop(ctx: StepContext, text: str, *, to: int | None = None) -> None:
     assert ctx.policy.size is not None
-    if to is not None and live.is_live(ctx.policy):
-        live.shrink(ctx, to, text)
+    if to is not None and in_place.resizes_in_place(ctx.policy):
+        in_place.shrink(ctx, to, text)
         return
     grace_s = ctx.policy.size.rules.checkpoint_grace_s
     stop_gang(ctx, StopKind.RESIZED, text, grace_s=grace_s, to=to)

@@ -1,4 +1,5 @@
-"""Whatever the world does to a live gang: who stays is not stopped, and who runs belongs to it."""
+"""Whatever the world does to an in-place elastic gang: who stays is not stopped, and who runs
+belongs to it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.property.elastic_world import Stepped, elastic_walk, never_mind_the_least
 from tests.property.gang_world import Step, Violation, troubled_run
-from tests.property.live_world import LiveWorld, live_job
+from tests.property.in_place_world import InPlaceWorld, in_place_job
 from tests.property.test_elastic_gangs import ElasticMachine
 from yarnam.core.accounting.ledger import account_all
 from yarnam.core.gang import Gang, GangPolicy, step
@@ -23,7 +24,7 @@ from yarnam.wire.codec import decode_event, encode_event
 class LiveMachine(ElasticMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.world: LiveWorld = LiveWorld(live_job())
+        self.world: InPlaceWorld = InPlaceWorld(in_place_job())
 
 
 def test_hypothesis_finds_nothing() -> None:
@@ -38,9 +39,9 @@ def test_hypothesis_finds_nothing() -> None:
     )
 
 
-def walked(seed: int, play: Step = step) -> LiveWorld:
-    job = live_job(recovery_timeout_s=0.0 if seed % 5 == 0 else 60.0)
-    world = LiveWorld(job, play)
+def walked(seed: int, play: Step = step) -> InPlaceWorld:
+    job = in_place_job(recovery_timeout_s=0.0 if seed % 5 == 0 else 60.0)
+    world = InPlaceWorld(job, play)
     if seed % 3:
         elastic_walk(world, seed, 400)
     else:

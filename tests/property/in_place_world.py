@@ -1,4 +1,4 @@
-"""The world of a live gang: tasks leave it and join it while the others go on.
+"""The world of an in-place elastic gang: tasks leave it and join it while the others go on.
 
 On top of what holds for every elastic gang: while it RUNs nobody is stopped but those that leave;
 who belongs to it is told to the first task before that; a task that joins starts once, with a
@@ -25,7 +25,7 @@ from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ExitKind, VerdictKind
 
 
-def live_job(*, recovery_timeout_s: float = 60.0) -> JobSpec:
+def in_place_job(*, recovery_timeout_s: float = 60.0) -> JobSpec:
     """Two to five workers of two processes, which go on when others come and go."""
     job = elastic_job(recovery_timeout_s=recovery_timeout_s)
     return replace(job, elastic=replace(job.elastic, restart=False))
@@ -38,7 +38,7 @@ def coming(gang: Gang) -> tuple[Member, ...]:
 
 
 @dataclass
-class LiveWorld(ElasticWorld):
+class InPlaceWorld(ElasticWorld):
     joined: int = 0
     absorbed: int = 0
     """Losses that the gang went on from."""
@@ -158,7 +158,7 @@ class LiveWorld(ElasticWorld):
         super()._check_recovery(before)
 
 
-def loses(world: LiveWorld, place: int, end: ContainerEnded | None = None) -> AskId:
+def loses(world: InPlaceWorld, place: int, end: ContainerEnded | None = None) -> AskId:
     """The task at this place of the gang is lost."""
     ask = world.gang.members[place].ask
     world.truths[ask].is_ended = True
@@ -167,7 +167,7 @@ def loses(world: LiveWorld, place: int, end: ContainerEnded | None = None) -> As
     return ask
 
 
-def is_running(world: LiveWorld) -> bool:
+def is_running(world: InPlaceWorld) -> bool:
     return world.gang.phase is Phase.RUNNING and all(
         member.state is MemberState.STARTED for member in world.gang.members
     )

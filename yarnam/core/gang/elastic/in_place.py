@@ -1,4 +1,4 @@
-"""A live gang: an elastic gang whose processes continue when it changes its size.
+"""An in-place elastic gang: an elastic gang whose processes continue when it changes its size.
 
 Its framework re-forms the group of processes on its own (``elastic.restart: false``). So tasks
 leave and join a RUNNING gang within one attempt:
@@ -14,7 +14,7 @@ after each change and before any task is stopped for it. Where the framework can
 attempt ends, as in any gang: the first task is lost, too few tasks are left, a process failed, or a
 task is lost while others start or end.
 
-A live gang starts as any other: all or none. A live gang has one role.
+An in-place elastic gang starts as any other: all or none. It has one role.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SPARED = frozenset({LossKind.NODE, LossKind.PREEMPTED, LossKind.SILENT, LossKind
 """Losses that are the platform's doing in any case."""
 
 
-def is_live(policy: GangPolicy) -> bool:
+def resizes_in_place(policy: GangPolicy) -> bool:
     """Whether its processes continue when it changes its size."""
     return policy.size is not None and not policy.size.rules.restart
 
@@ -71,37 +71,37 @@ def is_joining(gang: Gang) -> bool:
 
 
 def is_leaving(ctx: StepContext, event: object) -> bool:
-    """Live: its processes are being stopped, and the gang continues."""
+    """In place: its processes are being stopped, and the gang continues."""
     return ctx.member in ctx.gang.leaving
 
 
 def is_coming(ctx: StepContext, event: object) -> bool:
-    """Live: it has been launched to join the gang."""
+    """In place: it has been launched to join the gang."""
     return ctx.member in _coming(ctx.gang)
 
 
 def is_spared(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> bool:
-    """Live: the platform has taken it, and the gang continues without it."""
+    """In place: the platform has taken it, and the gang continues without it."""
     loss = loss_of(event, ctx.at_s)
     is_platform = loss.kind in SPARED or (loss.kind is LossKind.ENDED and loss.finding is None)
     return is_platform and _can_spare(ctx, {ctx.member.ask})
 
 
 def are_spared(ctx: StepContext, event: ContainersMarked) -> bool:
-    """Live: YARN is about to take containers, and the gang continues without them."""
+    """In place: YARN is about to take containers, and the gang continues without them."""
     return not event.by and _can_spare(ctx, _marked(ctx, event))
 
 
 def may_leave_node(ctx: StepContext, event: TimerFired) -> bool:
-    """Live: the gang continues without those that are on the node."""
+    """In place: the gang continues without those that are on the node."""
     going = _on_leaving_nodes(ctx)
-    return is_live(ctx.policy) and (not going or _can_spare(ctx, going))
+    return resizes_in_place(ctx.policy) and (not going or _can_spare(ctx, going))
 
 
 def _can_spare(ctx: StepContext, going: Collection[AskId]) -> bool:
     """The first task stays, and enough others; all run."""
     gang, size = ctx.gang, ctx.policy.size
-    if size is None or not is_live(ctx.policy) or not going:
+    if size is None or not resizes_in_place(ctx.policy) or not going:
         return False
     is_up = all(member.state is MemberState.STARTED for member in gang.members)
     left = [member for member in gang.members if member.ask not in going]
@@ -289,7 +289,7 @@ def _in_order(members: Iterable[Member]) -> tuple[Member, ...]:
 def publish(ctx: StepContext, before: Gang) -> None:
     """After each step of a RUNNING gang: if its members have changed, inform the first task, and
     start the new members. This comes first among the actions: no member is stopped before it."""
-    if not is_live(ctx.policy) or before.phase is not Phase.RUNNING:
+    if not resizes_in_place(ctx.policy) or before.phase is not Phase.RUNNING:
         return
     known = {member.ask for member in _crew(before)}
     crew = _crew(ctx.gang)

@@ -1,10 +1,10 @@
-"""Live gangs: tasks are lost, leave and join, and the others go on."""
+"""In-place elastic gangs: tasks are lost, leave and join, and the others go on."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.unit.gang.elastic_play import Elastic, Live, elastic_job, live_job
+from tests.unit.gang.elastic_play import Elastic, InPlace, elastic_job, in_place_job
 from tests.unit.gang.play import failing, of, only, stopped, timer_s
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.gang import MemberState, describe
@@ -35,7 +35,7 @@ def members(actions: tuple[Action, ...]) -> list[tuple[str, AskId]]:
 LOSSES = ("lost", "preempted", "ended", "silent", "unable")
 
 
-def lose(play: Live, ask: AskId, how: str) -> tuple[Action, ...]:
+def lose(play: InPlace, ask: AskId, how: str) -> tuple[Action, ...]:
     if how == "silent":
         return play.silent(ask)
     if how == "unable":
@@ -51,7 +51,7 @@ def lose(play: Live, ask: AskId, how: str) -> tuple[Action, ...]:
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_the_others_go_on_without_a_task_that_is_lost(how: str) -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     first, second, third = play.asks()
     actions = lose(play, second, how)
     assert isinstance(actions[0], LaunchGang), "the first task hears of it before all else"
@@ -68,7 +68,7 @@ def test_the_others_go_on_without_a_task_that_is_lost(how: str) -> None:
 
 
 def test_what_is_still_said_of_a_lost_task_changes_nothing() -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     second = play.asks()[1]
     lose(play, second, "ended")
     before = play.gang
@@ -80,7 +80,7 @@ def test_what_is_still_said_of_a_lost_task_changes_nothing() -> None:
 @pytest.mark.parametrize("how", LOSSES)
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_first_task_and_the_least_number_are_needed(how: str, workers: int) -> None:
-    play = Live(live_job()).running(workers)
+    play = InPlace(in_place_job()).running(workers)
     lost = play.asks()[0 if workers == 3 else 1]
     actions = lose(play, lost, how)
     assert play.gang.phase is Phase.STOPPING
@@ -89,7 +89,7 @@ def test_the_first_task_and_the_least_number_are_needed(how: str, workers: int) 
 
 
 def test_a_process_that_fails_stops_the_gang() -> None:
-    play = Live(live_job()).running(4)
+    play = InPlace(in_place_job()).running(4)
     second = play.asks()[1]
     actions = play.send(TaskFailing(0, second, 1, (failing(1),)))
     assert play.gang.phase is Phase.STOPPING
@@ -97,20 +97,20 @@ def test_a_process_that_fails_stops_the_gang() -> None:
 
 
 def test_a_container_that_yarn_ends_for_its_memory_stops_the_gang() -> None:
-    play = Live(live_job()).running(4)
+    play = InPlace(in_place_job()).running(4)
     play.send(ContainerEnded(0, play.asks()[1], ContainerEnd.FAILED, "beyond memory", UNKNOWN))
     assert play.gang.phase is Phase.STOPPING
 
 
 def test_a_loss_while_tasks_start_or_end_stops_the_gang() -> None:
-    play = Live(live_job())
+    play = InPlace(in_place_job())
     play.start()
     play.room_for(4)
     play.grant_all().register_all()
     play.started(play.asks()[0])
     lose(play, play.asks()[2], "ended")
     assert play.gang.phase is Phase.STOPPING, "all or none at the start"
-    play = Live(live_job()).running(4)
+    play = InPlace(in_place_job()).running(4)
     play.ok(play.asks()[1])
     lose(play, play.asks()[2], "ended")
     assert play.gang.phase is Phase.STOPPING, "they are done, or nearly"
@@ -118,7 +118,7 @@ def test_a_loss_while_tasks_start_or_end_stops_the_gang() -> None:
 
 def test_after_a_stop_all_is_as_in_any_gang() -> None:
     """Losses, and then the first task: the others are kept, and start with new numbers."""
-    play = Live(live_job()).running(4)
+    play = InPlace(in_place_job()).running(4)
     first, second, *_ = play.asks()
     lose(play, second, "ended")
     lose(play, first, "silent")
@@ -132,7 +132,7 @@ def test_after_a_stop_all_is_as_in_any_gang() -> None:
 
 
 def test_tasks_join_while_the_others_go_on() -> None:
-    play = Live(live_job()).running(2)
+    play = InPlace(in_place_job()).running(2)
     first, second = play.asks()
     play.probed(spare=2)
     third, fourth = play.further(2)
@@ -159,7 +159,7 @@ def test_tasks_join_while_the_others_go_on() -> None:
 
 
 def test_a_task_that_joins_takes_the_number_of_one_that_is_gone() -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     first, second, third = play.asks()
     lose(play, second, "silent")
     (new,) = play.grows(1)
@@ -172,7 +172,7 @@ def test_a_task_that_joins_takes_the_number_of_one_that_is_gone() -> None:
 
 
 def test_a_task_that_does_not_start_does_not_join() -> None:
-    play = Live(live_job()).running(2)
+    play = InPlace(in_place_job()).running(2)
     third, fourth = play.grows(2)
     play.started(fourth)
     actions = play.fire(TimerKind.GROWTH)
@@ -184,7 +184,7 @@ def test_a_task_that_does_not_start_does_not_join() -> None:
 
 @pytest.mark.parametrize("how", ["exited", "lost", "failing"])
 def test_one_that_fails_as_it_starts_is_given_back_with_the_others_that_join(how: str) -> None:
-    play = Live(live_job()).running(2)
+    play = InPlace(in_place_job()).running(2)
     third, fourth = play.grows(2)
     if how == "exited":
         actions = play.exited(third, ProcessExit(0, ExitKind.NOT_STARTED))
@@ -199,7 +199,7 @@ def test_one_that_fails_as_it_starts_is_given_back_with_the_others_that_join(how
 
 
 def test_a_loss_while_others_come_changes_only_how_many_there_will_be() -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     play.probed(spare=1)
     (new,) = play.further(1)
     lose(play, play.asks()[1], "ended")
@@ -211,7 +211,7 @@ def test_a_loss_while_others_come_changes_only_how_many_there_will_be() -> None:
 
 
 def test_a_loss_while_the_planner_is_asked_keeps_the_question() -> None:
-    play = Live(live_job(1)).running(3)
+    play = InPlace(in_place_job(1)).running(3)
     request = only(play.probed(spare=1), RequestPlan)
     assert request.supplement is not None
     lose(play, play.asks()[1], "ended")
@@ -219,7 +219,7 @@ def test_a_loss_while_the_planner_is_asked_keeps_the_question() -> None:
 
 
 def test_no_task_joins_on_a_node_that_is_excluded_by_then() -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     play.probed(spare=1)
     (new,) = play.further(1)
     play.grant(new, "n2")
@@ -233,7 +233,7 @@ def test_no_task_joins_on_a_node_that_is_excluded_by_then() -> None:
 
 
 def test_to_shrink_those_that_leave_are_stopped_alone_after_the_first_task_knows() -> None:
-    play = Live(live_job()).running(4)
+    play = InPlace(in_place_job()).running(4)
     first, second, third, fourth = play.asks()
     actions = play.ask_size(2)
     assert isinstance(actions[0], LaunchGang)
@@ -257,7 +257,7 @@ def test_to_shrink_those_that_leave_are_stopped_alone_after_the_first_task_knows
 
 
 def test_the_first_task_stays_wherever_it_is() -> None:
-    play = Live(live_job())
+    play = InPlace(in_place_job())
     play.start()
     play.after(31.0).room_for(4)
     racks = ("/r1", "/r2", "/r2", "/r2")
@@ -273,7 +273,7 @@ def test_the_first_task_stays_wherever_it_is() -> None:
 
 
 def test_those_that_do_not_stop_in_time_are_released() -> None:
-    play = Live(live_job()).running(4)
+    play = InPlace(in_place_job()).running(4)
     third, fourth = play.asks()[2:]
     play.ask_size(2)
     actions = play.fire(TimerKind.STOP)
@@ -284,7 +284,7 @@ def test_those_that_do_not_stop_in_time_are_released() -> None:
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_one_that_is_lost_as_it_leaves_has_left(how: str) -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     third = play.asks()[2]
     play.ask_size(2)
     lose(play, third, how)
@@ -293,7 +293,7 @@ def test_one_that_is_lost_as_it_leaves_has_left(how: str) -> None:
 
 
 def test_a_whole_stop_waits_for_nobody_who_leaves() -> None:
-    play = Live(live_job()).running(4)
+    play = InPlace(in_place_job()).running(4)
     fourth = play.asks()[3]
     play.ask_size(3)
     actions = play.cancel()
@@ -304,7 +304,7 @@ def test_a_whole_stop_waits_for_nobody_who_leaves() -> None:
 
 
 def test_those_that_are_ready_to_join_wait_for_those_that_leave() -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     third = play.asks()[2]
     play.probed(spare=1)
     (new,) = play.further(1)
@@ -317,7 +317,7 @@ def test_those_that_are_ready_to_join_wait_for_those_that_leave() -> None:
 
 
 def test_an_announced_preemption_costs_the_task_alone() -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     first, second, third = play.asks()
     actions = play.send(ContainersMarked(0, (second,)))
     assert members(actions) == [("worker-0", first), ("worker-2", third)]
@@ -329,7 +329,7 @@ def test_an_announced_preemption_costs_the_task_alone() -> None:
 
 @pytest.mark.parametrize("by", ["", "ann"])
 def test_an_announced_preemption_of_the_first_task_or_by_a_user_is_of_all(by: str) -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     marked = play.asks()[0] if not by else play.asks()[1]
     actions = play.send(ContainersMarked(0, (marked,), by))
     assert play.gang.phase is Phase.STOPPING
@@ -337,7 +337,7 @@ def test_an_announced_preemption_of_the_first_task_or_by_a_user_is_of_all(by: st
 
 
 def test_a_node_that_leaves_the_cluster_costs_its_tasks_alone() -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     second = play.asks()[1]
     node = play.gang.members[1].grant
     assert node is not None
@@ -348,7 +348,7 @@ def test_a_node_that_leaves_the_cluster_costs_its_tasks_alone() -> None:
 
 
 def test_a_node_that_leaves_the_cluster_when_its_task_is_gone_costs_nothing() -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     node = play.gang.members[1].grant
     assert node is not None
     play.send(NodeLeaving(0, NodeId(node.node), 60.0))
@@ -361,7 +361,7 @@ def test_a_node_that_leaves_the_cluster_when_its_task_is_gone_costs_nothing() ->
 
 
 def test_it_is_complete_when_those_that_are_left_have_ended_well() -> None:
-    play = Live(live_job()).running(3)
+    play = InPlace(in_place_job()).running(3)
     lose(play, play.asks()[1], "ended")
     for ask in play.asks():
         play.ok(ask)
@@ -369,7 +369,7 @@ def test_it_is_complete_when_those_that_are_left_have_ended_well() -> None:
 
 
 def test_a_new_application_master_starts_all_anew() -> None:
-    play = Live(live_job()).running(4)
+    play = InPlace(in_place_job()).running(4)
     play.ask_size(3)
     play.restart_am()
     assert play.gang.phase is Phase.BACKING_OFF
@@ -384,7 +384,7 @@ def test_a_gang_that_restarts_at_each_change_is_none() -> None:
 
 
 def test_tasks_have_their_numbers_for_as_long_as_they_are_there() -> None:
-    play = Live(live_job()).running(4)
+    play = InPlace(in_place_job()).running(4)
     for place in (2, 1):
         lose(play, play.asks()[place], "ended")
     assert [member.task for member in play.gang.members] == [

@@ -1,4 +1,4 @@
-"""Agents of a live gang: the first one passes on who belongs to it, to the program beside it."""
+"""Agents of an in-place elastic gang: the first passes on its members to the program beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A live gang on a real cluster: tasks come and go, and torchrun goes on in the others."""
+"""An in-place elastic gang on a real cluster: tasks come and go, and torchrun
+continues in the others."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def test_the_torchruns_of_the_others_go_on_when_tasks_come_and_go(
     command = ["python3", "-m", "torch.distributed.run", "code/train.py"]
     enough = world.folder / unique_name("enough")
     job = world.submit(
-        unique_name("live"),
+        unique_name("in-place"),
         [*command, "--epochs", "40", "--pause", "1", "--until", str(enough)],
         framework="torchrun", nodes=[node.name], code=str(EXAMPLE),
         worker={"tasks": {"min": 2, "max": 3}, "memory": "2GiB"}, placement=dict(ON_ONE_NODE),
