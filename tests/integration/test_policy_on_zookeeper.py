@@ -13,7 +13,7 @@ from tests.fakes.cluster_view import cluster
 from tests.fakes.live_applications import FakeLiveApplications
 from tests.fakes.ticket_queue import FakeTicketStore
 from tests.unit.am.am_world import APPLICATION, AmWorld, Disk
-from tests.unit.am.test_policy_watcher import OTHER, WHOLE, run_with_checkpoint
+from tests.unit.am.test_policy_following import OTHER, WHOLE, run_with_checkpoint
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.adapters.zookeeper.queue_policies import QueuePolicies
 from yarnam.adapters.zookeeper.ticket_queue import ZooKeeperTicketQueue

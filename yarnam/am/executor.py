@@ -198,8 +198,8 @@ def action_text(action: Action) -> str:
         case ReleaseContainer():
             text = f"release {action.ask}: {action.reason}"
         case StartTimer() | CancelTimer():
-            left = f"{action.delay_s:.1f} s" if isinstance(action, StartTimer) else "cancelled"
-            text = f"timer {action.timer}: {left}"
+            state = f"{action.delay_s:.1f} s" if isinstance(action, StartTimer) else "cancelled"
+            text = f"timer {action.timer}: {state}"
         case CheckNodes() | PrepareGang() | LaunchGang():
             text = barrier_text(action)
         case StopTask():
@@ -219,7 +219,7 @@ def action_text(action: Action) -> str:
 def barrier_text(action: CheckNodes | PrepareGang | LaunchGang) -> str:
     """What all members are to do together."""
     if isinstance(action, CheckNodes):
-        where = ", ".join(one.node for one in action.nodes)
+        where = ", ".join(judged.node for judged in action.nodes)
         return f"check {action.check} of nodes, at most {action.limit_s:.0f} s: {where}"
     waiting = action.waiting if isinstance(action, LaunchGang) else ()
     starting = [member for member in action.members if member.ask not in waiting]

@@ -76,10 +76,14 @@ class JobAccounts:
         By the reports of rank 0, or of the lowest rank that reports steps."""
         if gang.phase not in {Phase.RUNNING, Phase.STOPPING} or gang.is_pre_run:
             return None
-        mine = [one for one in metrics if one.attempt == gang.attempt and one.step is not None]
+        mine = [
+            metric
+            for metric in metrics
+            if metric.attempt == gang.attempt and metric.step is not None
+        ]
         if not mine:
             return None
-        lead = min(mine, key=lambda one: one.rank)
+        lead = min(mine, key=lambda metric: metric.rank)
         values = dict(lead.values)
         saving_s = values.get(SAVING_S, 0.0)
         new = TrainingReported(

@@ -444,14 +444,14 @@ class ApplicationMaster:
         active, row = self._queue.client.policy, self._queue.client.decision
         if active is None:
             return None
-        told = self.policy_ticket(active.version)
+        ticket = self.policy_ticket(active.version)
         shown = PolicyStatus(
             active.name,
             active.version,
             trouble=active.trouble,
-            service_gpu_s=round(told.service(self._clock.now_s()), 1),
-            pause_cost_s=told.pause_cost_s,
-            can_suspend=told.can_suspend,
+            service_gpu_s=round(ticket.service(self._clock.now_s()), 1),
+            pause_cost_s=ticket.pause_cost_s,
+            can_suspend=ticket.can_suspend,
         )
         if row is None:
             return shown

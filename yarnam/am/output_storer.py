@@ -138,7 +138,7 @@ class OutputStorer:
         store = self.store
         if store is None:
             return
-        attempt, told = action.attempt, ""
+        attempt, reported = action.attempt, ""
         while not self._stopped.is_set():
             try:
                 stored = await self.executor.call(
@@ -150,8 +150,8 @@ class OutputStorer:
                 # Superseded ends this AM when it writes the event down: nothing to do here.
                 log.warning("storing the outputs: %s", error.message)
                 self._trouble_code = error.exit_code
-                if (trouble := _UNIQUE.sub("", error.message)) != told:
-                    told = trouble
+                if (trouble := _UNIQUE.sub("", error.message)) != reported:
+                    reported = trouble
                     self.inbox(StoringTroubled(self.clock.now_s(), attempt, error.message))
                 await self.sleep(self.settings.retry_pause_s)
             except Exception as error:  # noqa: BLE001 - the gang must not wait for ever

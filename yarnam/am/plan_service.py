@@ -185,13 +185,13 @@ class PlanService:
 
         async def snapshot() -> ClusterSnapshot:
             began_s = self._clock.now_s()
-            found = await self._executor.call(
+            taken = await self._executor.call(
                 lambda: self._view.snapshot(queue, max_age_s=max_age_s)
             )
             self._took_s = self._clock.now_s() - began_s
-            return found
+            return taken
 
-        found = await retry_async(
+        taken = await retry_async(
             snapshot,
             settings.plan_patience_s,
             is_retriable=lambda error: isinstance(error, Unavailable),
@@ -201,4 +201,4 @@ class PlanService:
             now_s=self._clock.now_s,
         )
         self.trouble = ""
-        return found
+        return taken

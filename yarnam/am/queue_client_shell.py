@@ -306,14 +306,14 @@ class QueueClientShell:
 
     async def _foreseen(self, action: ca.Foresee) -> ce.ForecastMade:
         try:
-            found = await self._view_executor.call(lambda: forecast(action.me, action.seen))
+            foreseen = await self._view_executor.call(lambda: forecast(action.me, action.seen))
         except Exception:
             # Nothing depends on it: the job waits all the same.
             log.exception("the forecast failed")
             return ce.ForecastMade(action.serial, None)
-        start = as_status(found, action.seen.now_s)
-        if isinstance(found, Forecast) and isfinite(found.unwidened_s):
-            return ce.ForecastMade(action.serial, start, found.unwidened_s)
+        start = as_status(foreseen, action.seen.now_s)
+        if isinstance(foreseen, Forecast) and isfinite(foreseen.unwidened_s):
+            return ce.ForecastMade(action.serial, start, foreseen.unwidened_s)
         return ce.ForecastMade(action.serial, start)
 
     async def _ask_queue(

@@ -202,10 +202,10 @@ def with_suspects(verdict: Verdict, suspects: Sequence[SuspectStatus]) -> Verdic
     """Adds to a failed job's verdict the inputs that it reported, with what the checks found."""
     if verdict.kind is not VerdictKind.FAILED:
         return verdict
-    found = [one.words for one in suspects if one.state not in {"cleared", "gone"}]
-    reported = "".join(f"\n{words}" for words in found[:MAX_SUSPECTS_SHOWN])
-    if len(found) > MAX_SUSPECTS_SHOWN:
-        reported += f"\nand {len(found) - MAX_SUSPECTS_SHOWN} more inputs"
+    shown = [suspect.words for suspect in suspects if suspect.state not in {"cleared", "gone"}]
+    reported = "".join(f"\n{words}" for words in shown[:MAX_SUSPECTS_SHOWN])
+    if len(shown) > MAX_SUSPECTS_SHOWN:
+        reported += f"\nand {len(shown) - MAX_SUSPECTS_SHOWN} more inputs"
     return replace(verdict, message=verdict.message + reported)
 
 
@@ -249,13 +249,13 @@ def _measured(task: TaskStatus, by_rank: dict[int, AgentMetrics]) -> TaskStatus:
 
 def _usage(metrics: Sequence[AgentMetrics]) -> tuple[tuple[str, Measured], ...]:
     """The usage of one task's processes: sums, and the mean of what is in percent."""
-    found = []
+    usage = []
     for name in USAGE_METRICS:
-        values = [value for one in metrics for key, value in one.values if key == name]
+        values = [value for metric in metrics for key, value in metric.values if key == name]
         if values:
             count = len(values) if name == GPU_PERCENT else 1
-            found.append((name, Measured(sum(values) / count)))
-    return tuple(found)
+            usage.append((name, Measured(sum(values) / count)))
+    return tuple(usage)
 
 
 def _has_report(metric: AgentMetrics) -> bool:
@@ -287,20 +287,20 @@ _ON_THE_WAY = frozenset({Phase.ACQUIRING, Phase.CHECKING, Phase.STAGING, Phase.R
 def staging_status(gang: Gang, reported: Sequence[AgentStaging]) -> StagingStatus | None:
     """The staging of the gang's present members; ``None`` means no member stages anything."""
     asks = {member.ask for member in gang.everyone}
-    mine = [one for one in reported if one.ask in asks]
+    mine = [agent for agent in reported if agent.ask in asks]
     if not mine:
         return None
-    slowest = max(mine, key=_left)
-    is_known = all(one.left_s is not None or one.files_done >= one.files for one in mine)
+    slowest = max(mine, key=_left_s)
+    is_known = all(agent.left_s is not None or agent.files_done >= agent.files for agent in mine)
     return StagingStatus(
-        files=sum(one.files for one in mine),
-        files_done=sum(one.files_done for one in mine),
-        size=sum(one.size for one in mine),
-        done=sum(one.done for one in mine),
-        cached=sum(one.cached for one in mine),
+        files=sum(agent.files for agent in mine),
+        files_done=sum(agent.files_done for agent in mine),
+        size=sum(agent.size for agent in mine),
+        done=sum(agent.done for agent in mine),
+        cached=sum(agent.cached for agent in mine),
         left_s=slowest.left_s if is_known else None,
         slowest=str(slowest.ask),
-        trouble=next((one.trouble for one in mine if one.trouble), ""),
+        trouble=next((agent.trouble for agent in mine if agent.trouble), ""),
     )
 
 
@@ -316,7 +316,7 @@ def staging_text(gang: Gang, staging: StagingStatus | None) -> str:
     return f"{text}; {staging.trouble}" if staging.trouble else text
 
 
-def _left(one: AgentStaging) -> float:
-    if one.files_done >= one.files:
+def _left_s(agent: AgentStaging) -> float:
+    if agent.files_done >= agent.files:
         return 0.0
-    return float("inf") if one.left_s is None else one.left_s
+    return float("inf") if agent.left_s is None else agent.left_s

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.cluster_view import cluster
 from tests.unit.am.am_world import AmWorld, am_world, job
-from tests.unit.am.test_admission_poller import hall, mine, status_of
+from tests.unit.am.test_admission_wait import hall, mine, status_of
 from yarnam.core.admission.entitlement import FIRST_PAUSE_S, ClaimHistory
 from yarnam.core.model.events import ContainersMarked
 from yarnam.core.model.outcomes import ContainerEnd

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.cluster_view import FakeView, cluster
 from tests.fakes.shared_snapshots import FakeSharedSnapshots
 from tests.unit.am.am_world import AmWorld, am_world
-from tests.unit.am.test_admission_poller import WHOLE, hall, other, pass_time, status_of
+from tests.unit.am.test_admission_wait import WHOLE, hall, other, pass_time, status_of
 from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
 from yarnam.core.admission.polling import FIRST_POLL_S, OWN_POLL_EVERY
 from yarnam.core.model.resources import Resources

@@ -87,8 +87,8 @@ class AgentStep:
         return is_current
 
     def _forget(self, timer: AgentTimer) -> None:
-        left = frozenset(one for one in self.agent.timers if one[0] is not timer)
-        self.agent = self.agent._replace(timers=left)
+        timers = frozenset(timed for timed in self.agent.timers if timed[0] is not timer)
+        self.agent = self.agent._replace(timers=timers)
 
     # ---- reports ---------------------------------------------------------------------------------
 

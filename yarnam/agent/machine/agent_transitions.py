@@ -207,10 +207,10 @@ TABLE: Mapping[AgentPhase, tuple[Row, ...]] = {
 
 
 def _by_key(rows: tuple[Row, ...]) -> Mapping[Key, tuple[Row, ...]]:
-    found: dict[Key, tuple[Row, ...]] = {}
+    by_key: dict[Key, tuple[Row, ...]] = {}
     for row in rows:
-        found[row.key] = (*found.get(row.key, ()), row)
-    return found
+        by_key[row.key] = (*by_key.get(row.key, ()), row)
+    return by_key
 
 
 HANDLERS: Mapping[AgentPhase, Mapping[Key, tuple[Row, ...]]] = {

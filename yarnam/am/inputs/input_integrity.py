@@ -116,8 +116,8 @@ class InputIntegrity:
     def _serve_again(self) -> None:
         """Serves once the lists of the earlier AM attempt have been read."""
         try:
-            told = self._store.get(EPOCHS_FILE)
-            book = book_of(decode(told, EpochsRecord)) if told is not None else None
+            stored = self._store.get(EPOCHS_FILE)
+            book = book_of(decode(stored, EpochsRecord)) if stored is not None else None
         except (Unavailable, QuotaFull, WireMismatch) as error:
             log.warning("the epochs' lists cannot be read yet: %s", error)
             self._worker.put_in(1.0, self._serve_again)
@@ -159,25 +159,25 @@ class InputIntegrity:
             self._worker.put(check)
             if done.wait(0.1):
                 break
-        return tuple(line for one in self._inputs.all() for line in self._put_away(one))
+        return tuple(line for watched in self._inputs.all() for line in self._put_away(watched))
 
-    def _put_away(self, one: WatchedInput) -> list[str]:
-        told: list[str] = []
-        if one.given.on_corrupt is not OnCorrupt.QUARANTINE:
-            return told
-        for bad in one.exclusions.proved:
+    def _put_away(self, watched: WatchedInput) -> list[str]:
+        lines: list[str] = []
+        if watched.given.on_corrupt is not OnCorrupt.QUARANTINE:
+            return lines
+        for bad in watched.exclusions.proved:
             try:
-                status = one.files.stat(bad.path)
+                status = watched.files.stat(bad.path)
                 moved = quarantine(
-                    one.files, status, reason=bad.reason, by=self._job.user, at_s=self._now_s()
+                    watched.files, status, reason=bad.reason, by=self._job.user, at_s=self._now_s()
                 )
-                told.append(f"{bad.path} moved to {moved.now}")
+                lines.append(f"{bad.path} moved to {moved.now}")
             except (NotFound, NotADirectory):
                 continue
             except HdfsError as error:
-                told.append(f"{bad.path} not moved to quarantine: {error}")
-            log.info("%s", told[-1])
-        return told
+                lines.append(f"{bad.path} not moved to quarantine: {error}")
+            log.info("%s", lines[-1])
+        return lines
 
     # ---- what the loop shows and reads ---------------------------------------------------
 
@@ -208,7 +208,7 @@ class InputIntegrity:
 
     def status(self) -> InputsStatus:
         """The files that are excluded, and those that are suspected."""
-        standings = {one.given.name: one.exclusions for one in self._inputs.all()}
+        standings = {watched.given.name: watched.exclusions for watched in self._inputs.all()}
         with self._lock:
             book = self._book
         excluded_files = excluded_files_status(self._job.inputs, standings, book)
@@ -220,7 +220,9 @@ class InputIntegrity:
         return self._rechecks.open_count + self._unread
 
     def excluded_now(self) -> Mapping[str, Sequence[str]]:
-        return {one.given.name: one.exclusions.excluded_files for one in self._inputs.all()}
+        return {
+            watched.given.name: watched.exclusions.excluded_files for watched in self._inputs.all()
+        }
 
     # ---- what agents ask -----------------------------------------------------------------
 
@@ -232,7 +234,7 @@ class InputIntegrity:
             return settled
         self._worker.put(self._inputs.begin)
         deadline_s = self._now_s() + self._first_answer_limit_s
-        while (one := self._inputs.get(name)) is None or not one.is_looked_at.is_set():
+        while (watched := self._inputs.get(name)) is None or not watched.is_looked_at.is_set():
             if self._now_s() >= deadline_s or self._worker.is_closed.wait(0.02):
                 log.warning("epoch %d of %s goes by what was known at submit", epoch, name)
                 break
@@ -270,8 +272,10 @@ class InputIntegrity:
                 return
 
     def complain(self, node: str, complaints: Sequence[SuspectReport]) -> None:
-        for one in complaints:
-            suspect = Suspect(one.path, one.reason, node, one.times, one.first, one.last)
+        for report in complaints:
+            suspect = Suspect(
+                report.path, report.reason, node, report.times, report.first, report.last
+            )
             self._worker.put(partial(self._rechecks.suspect, suspect))
 
     def next_check(self, node: str) -> CheckOrder | None:
@@ -296,7 +300,7 @@ def record_of(book: EpochBook) -> EpochsRecord:
 def book_of(record: EpochsRecord) -> EpochBook:
     """Inverse of ``record_of``."""
     given_out = {
-        one.input: {epoch: one.lists[number] for epoch, number in one.epochs}
-        for one in record.inputs
+        of_input.input: {epoch: of_input.lists[number] for epoch, number in of_input.epochs}
+        for of_input in record.inputs
     }
     return EpochBook(given_out)

@@ -101,8 +101,11 @@ class Rechecks:
         """Opens a suspicion where the last lines of a failed process name an input."""
         self._inputs.begin()
         roots: dict[str, str] = {}
-        for one in self._inputs.all():
-            roots |= {one.given.uri.rstrip("/"): one.root, one.root.rstrip("/"): one.root}
+        for watched in self._inputs.all():
+            roots |= {
+                watched.given.uri.rstrip("/"): watched.root,
+                watched.root.rstrip("/"): watched.root,
+            }
         roots.pop("", None)
         for path in named_inputs(lines, roots):
             last = lines[-1].strip()[:300]
@@ -111,13 +114,13 @@ class Rechecks:
     def suspect(self, suspect: Suspect) -> None:
         """Open a suspicion and publish it to the other jobs."""
         self._inputs.begin()
-        one = self._inputs.find(suspect.path)
-        if one is None:
+        watched = self._inputs.find(suspect.path)
+        if watched is None:
             log.warning("%s is suspected, but is in no input of the job", suspect.path)
             return
-        path = one.files.own_path(suspect.path)
+        path = watched.files.own_path(suspect.path)
         try:
-            status = one.files.stat(path)
+            status = watched.files.stat(path)
         except (NotFound, NotADirectory):
             return
         if status.is_dir:
@@ -129,7 +132,7 @@ class Rechecks:
             self._wake()
             key = Key(path, FileVersion(status.length, status.mtime_ms))
             said = f"{suspect.node}: {suspect.reason}"
-            self._inputs.claim(one, key, State.SUSPECTED, "skipped-while-training", said)
+            self._inputs.claim(watched, key, State.SUSPECTED, "skipped-while-training", said)
 
     # ---- looks ---------------------------------------------------------------------------
 
@@ -148,11 +151,11 @@ class Rechecks:
         with self._lock:
             self._agents_seen_s[node] = self._now_s()
             order = self._suspicions.next_order(node, self._alive(), self._now_s())
-        one = self._inputs.find(order.path) if order is not None else None
-        if order is None or one is None:
+        watched = self._inputs.find(order.path) if order is not None else None
+        if order is None or watched is None:
             return None
         log.info("%s checks %s", node, order.path)
-        return CheckOrder(order.number, f"{one.files.uri}{order.path}", CHECK_LIMIT_S)
+        return CheckOrder(order.number, f"{watched.files.uri}{order.path}", CHECK_LIMIT_S)
 
     def checked(self, number: int, outcome: CheckOutcome) -> None:
         """See ``ports.job_inputs.InputService``."""
@@ -184,20 +187,20 @@ class Rechecks:
         assert suspicion.conclusion is not None
         conclusion, path = suspicion.conclusion, suspicion.suspect.path
         log.info("%s: %s: %s", path, conclusion.decision.value, conclusion.evidence)
-        one = self._inputs.find(path)
-        if one is None or conclusion.decision is Decision.GONE:
+        watched = self._inputs.find(path)
+        if watched is None or conclusion.decision is Decision.GONE:
             return
-        key = self._key(one, path, conclusion.outcome)
+        key = self._key(watched, path, conclusion.outcome)
         if key is not None:
             state = STATES.get(conclusion.decision, State.CLEARED)
-            self._inputs.claim(one, key, state, conclusion.reason, conclusion.evidence)
+            self._inputs.claim(watched, key, state, conclusion.reason, conclusion.evidence)
 
-    def _key(self, one: WatchedInput, path: str, outcome: CheckResult | None) -> Key | None:
+    def _key(self, watched: WatchedInput, path: str, outcome: CheckResult | None) -> Key | None:
         """The version of the file that was checked, or else the present one."""
         if outcome is not None and outcome.mtime_ms:
             return Key(path, FileVersion(outcome.length, outcome.mtime_ms))
         with suppress(HdfsError):
-            status = one.files.stat(path)
+            status = watched.files.stat(path)
             return Key(path, FileVersion(status.length, status.mtime_ms))
         return None
 

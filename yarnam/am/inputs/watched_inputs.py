@@ -159,19 +159,21 @@ class WatchedInputs:
     def _watch(self, given: DataInput) -> None:
         files, blacklist = self._open_data(given.uri)
         root = files.own_path(given.uri)
-        one = WatchedInput(given, files, blacklist, root, at_submit(given))
+        watched = WatchedInput(given, files, blacklist, root, at_submit(given))
 
         def learn(known: KnownEntries) -> None:
-            one.known = known
-            self._consider(one)
+            watched.known = known
+            self._consider(watched)
 
         with self._lock:
-            self._inputs[given.name] = one
+            self._inputs[given.name] = watched
         blacklist.watch([root], lambda looked: self._worker.put(lambda: learn(looked.known)))
 
     def close(self) -> None:
         """Takes at most 2 s for each file system."""
-        for blacklist in {id(one.blacklist): one.blacklist for one in self.all()}.values():
+        for blacklist in {
+            id(watched.blacklist): watched.blacklist for watched in self.all()
+        }.values():
             blacklist.close()
 
     # ---- reading -------------------------------------------------------------------------
@@ -188,25 +190,27 @@ class WatchedInputs:
 
     def exclusions(self, name: str) -> Exclusions:
         """The exclusions as known now; as decided at submit where nothing was learnt since."""
-        one = self.get(name)
-        if one is not None:
-            return one.exclusions
+        watched = self.get(name)
+        if watched is not None:
+            return watched.exclusions
         return at_submit(next(given for given in self._job.inputs if given.name == name))
 
     def find(self, path: str) -> WatchedInput | None:
         """The input that a path or URI lies in."""
-        for one in self.all():
+        for watched in self.all():
             try:
-                plain = one.files.own_path(path)
+                plain = watched.files.own_path(path)
             except HdfsError:
                 continue
-            if one.holds(plain):
-                return one
+            if watched.holds(plain):
+                return watched
         return None
 
     # ---- learning ------------------------------------------------------------------------
 
-    def claim(self, one: WatchedInput, key: Key, state: State, reason: str, evidence: str) -> None:
+    def claim(
+        self, watched: WatchedInput, key: Key, state: State, reason: str, evidence: str
+    ) -> None:
         """Adds a claim about a file: this job obeys it immediately, other jobs when it is on
         HDFS."""
         claim = new_claim(
@@ -216,27 +220,29 @@ class WatchedInputs:
         with self._lock:
             # The job's own findings count for it, even where it may not write beside the data.
             self._own = merge_blacklists(self._own, gather_entries([entry]))
-        self._consider(one)
+        self._consider(watched)
         try:
-            one.blacklist.add([entry])
+            watched.blacklist.add([entry])
         except YarnamError as error:
             log.warning(
                 "could not report to other jobs that %s is %s: %s", key.path, state.value, error
             )
 
-    def _consider(self, one: WatchedInput) -> None:
+    def _consider(self, watched: WatchedInput) -> None:
         """Applies what is known now to the present files."""
         with self._lock:
-            known = KnownEntries(merge_blacklists(one.known.trusted, self._own), one.known.open)
-        present = self._present(one, known)
-        exclusions = judge(one.given, one.root, present, known, self._now_s())
+            known = KnownEntries(
+                merge_blacklists(watched.known.trusted, self._own), watched.known.open
+            )
+        present = self._present(watched, known)
+        exclusions = judge(watched.given, watched.root, present, known, self._now_s())
         with self._lock:
-            before, one.exclusions = one.exclusions, exclusions
-        one.is_looked_at.set()
+            before, watched.exclusions = watched.exclusions, exclusions
+        watched.is_looked_at.set()
         if exclusions != before:
             log.info(
                 "input %s: %d files to exclude from the next epoch on%s",
-                one.given.name,
+                watched.given.name,
                 len(exclusions.excluded_files),
                 f"; {exclusions.refusal}" if exclusions.refusal else "",
             )
@@ -244,14 +250,14 @@ class WatchedInputs:
             self._reported_refusal = exclusions.refusal
             self._inbox(InputsRefused(self._now_s(), exclusions.refusal))
 
-    def _present(self, one: WatchedInput, known: KnownEntries) -> list[FileStatus]:
+    def _present(self, watched: WatchedInput, known: KnownEntries) -> list[FileStatus]:
         paths = {entry.path for entry in known.trusted.entries.values()}
-        paths |= {uris.join(one.root, name) for name in one.given.skipped}
-        found = []
-        for path in sorted(filter(one.holds, paths))[:MAX_LISTED]:
+        paths |= {uris.join(watched.root, name) for name in watched.given.skipped}
+        statuses = []
+        for path in sorted(filter(watched.holds, paths))[:MAX_LISTED]:
             with suppress(NotFound, NotADirectory):
-                found.append(one.files.stat(path))
-        return found
+                statuses.append(watched.files.stat(path))
+        return statuses
 
 
 def judge(

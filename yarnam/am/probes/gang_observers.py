@@ -39,7 +39,7 @@ class GangObservers:
         self._executor = executor
         self._clock = clock
         self._inbox = inbox
-        self._states: dict[str, Any] = {one.name: one.initial for one in OBSERVERS}
+        self._states: dict[str, Any] = {observer.name: observer.initial for observer in OBSERVERS}
 
     async def observe(
         self, gang: Gang, metrics: Sequence[AgentMetrics], activity: Sequence[RankActivity]
@@ -47,9 +47,9 @@ class GangObservers:
         view = view_of(gang, self._job, self._clock.now_s(), metrics, activity, self._size)
         for observer in OBSERVERS:
             try:
-                state, found = observer.observe(self._states[observer.name], view)
+                state, observation = observer.observe(self._states[observer.name], view)
                 self._states[observer.name] = state
-                await self._carry_out(found, gang.attempt)
+                await self._carry_out(observation, gang.attempt)
             except Exception:  # The job, and the other observers, do not depend on one of them.
                 log.exception("the observer %s failed", observer.name)
 
@@ -59,12 +59,12 @@ class GangObservers:
             status = observer.status(self._states[observer.name], status)
         return status
 
-    async def _carry_out(self, found: Observation, attempt: int) -> None:
-        for warning in found.warnings:
+    async def _carry_out(self, observation: Observation, attempt: int) -> None:
+        for warning in observation.warnings:
             log.warning("%s", warning)
-        if found.dump:
-            await self._executor.call(lambda: self._mailbox.dump(found.dump, attempt))
-        for event in found.events:
+        if observation.dump:
+            await self._executor.call(lambda: self._mailbox.dump(observation.dump, attempt))
+        for event in observation.events:
             self._inbox(event)
 
 
@@ -77,8 +77,8 @@ def view_of(
     size: SizePolicy | None = None,
 ) -> View:
     """The gang as the observers see it, with the reports of its present attempt."""
-    mine = [one for one in metrics if one.attempt == gang.attempt]
-    mine.sort(key=lambda one: one.rank)
-    started = tuple(one for one in gang.members if one.state is MemberState.STARTED)
+    mine = [metric for metric in metrics if metric.attempt == gang.attempt]
+    mine.sort(key=lambda metric: metric.rank)
+    started = tuple(member for member in gang.members if member.state is MemberState.STARTED)
     sized = None if size is None else partial(tasks_for, job, gang, size)
     return View(gang, job, now_s, mine, activity, started, sized)

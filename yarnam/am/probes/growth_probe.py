@@ -59,17 +59,17 @@ class GrowthProbe:
             self._task = None
 
     async def _reply(self, action: ProbeCluster, u: float) -> None:
-        found = ClusterProbe(0)
+        probed = ClusterProbe(0)
         try:
-            found = await self._executor.call(lambda: self._probe(action))
+            probed = await self._executor.call(lambda: self._probe(action))
         except YarnamError as error:
             log.warning("cannot probe the cluster: %s", error.message)
         except Exception:
             # A fault of the planner must not end the probes.
             log.exception("the cluster probe failed")
         seen = ClusterSeen(
-            self._clock.now_s(), action.attempt, found.spare, found.excess, found.waiting, u,
-            found.outranked,
+            self._clock.now_s(), action.attempt, probed.spare, probed.excess, probed.waiting, u,
+            probed.outranked,
         )  # fmt: skip
         self._inbox(seen)
 

@@ -41,16 +41,16 @@ def observe(state: HangWatch, view: View) -> tuple[HangWatch, Observation]:
     gang, spec = view.gang, view.job.hang
     unwatched = view.job.auxiliary_roles
     members = [member for member in gang.members if member.target.role not in unwatched]
-    left = [member for member in view.started if member.target.role not in unwatched]
+    running = [member for member in view.started if member.target.role not in unwatched]
     done = [member for member in members if member.is_ok]
-    is_whole = len(left) + len(done) == len(members)
+    is_whole = len(running) + len(done) == len(members)
     if gang.phase is not Phase.RUNNING or not is_whole or state.reported == gang.attempt:
         return replace(state, asked_at_s=None), NOTHING
     ended = {member.ask for member in done}
-    asks = tuple(member.ask for member in left)
+    asks = tuple(member.ask for member in running)
     ranks = _with_ends(view.activity, asks, ended)
     known = sum(rank.ask not in ended for rank in ranks)
-    if known < sum(member.target.processes_per_task for member in left):
+    if known < sum(member.target.processes_per_task for member in running):
         return state, NOTHING  # Not every process has reported.
     has_some_ended = bool(ended) or any(rank.has_ended for rank in ranks)
     why = (find_late_exit if has_some_ended else find_hang)(ranks, spec)
@@ -76,10 +76,10 @@ def observe(state: HangWatch, view: View) -> tuple[HangWatch, Observation]:
 
 
 def _with_ends(
-    ranks: Iterable[RankActivity], left: Collection[AskId], ended: Collection[AskId]
+    ranks: Iterable[RankActivity], running: Collection[AskId], ended: Collection[AskId]
 ) -> list[RankActivity]:
     """The activity of these tasks. Of a task that has ended the last report before it stays."""
-    known = (rank for rank in ranks if rank.ask in left or rank.ask in ended)
+    known = (rank for rank in ranks if rank.ask in running or rank.ask in ended)
     return [replace(rank, has_ended=True) if rank.ask in ended else rank for rank in known]
 
 

@@ -43,12 +43,12 @@ def observe(state: AttemptIdleGpus, view: View) -> tuple[AttemptIdleGpus, Observ
 def _uses(view: View) -> list[RankUse]:
     asks = {member.ask for member in view.gang.members}
     paused = {rank.rank for rank in view.activity if rank.pause}
-    found = (
+    uses = (
         use_of(metrics, is_paused=metrics.rank in paused)
         for metrics in view.metrics
         if metrics.ask in asks
     )
-    return [use for use in found if use is not None]
+    return [use for use in uses if use is not None]
 
 
 def use_of(metrics: AgentMetrics, *, is_paused: bool) -> RankUse | None:

@@ -60,20 +60,20 @@ def _event_text(event: LossFlat) -> str:
 def _lines(status: JobStatus, now_s: float) -> Iterator[StatusLine]:
     """``expected to end in 2h10m (8000 steps left, by its loss; its curve is off by 0.4 %, and was
     by 1.2 % where it foretold)``, and a flat loss."""
-    found = status.predicted_end
-    if found is None or status.state.is_final:
+    predicted = status.predicted_end
+    if predicted is None or status.state.is_final:
         return
-    if found.end_at_s is not None:
-        by = "by its loss" if found.is_by_loss else "by its own count"
+    if predicted.end_at_s is not None:
+        by = "by its loss" if predicted.is_by_loss else "by its own count"
         off = ""
-        if found.is_by_loss and found.miss is not None:
-            off = f"; its curve is off by {found.fit_error or 0.0:.1%}, and was by "
-            off += f"{found.miss:.1%} where it foretold"
-        left = duration(max(0.0, found.end_at_s - now_s))
-        text = f"expected to end in {left} ({found.steps_left} steps left, {by}{off})"
+        if predicted.is_by_loss and predicted.miss is not None:
+            off = f"; its curve is off by {predicted.fit_error or 0.0:.1%}, and was by "
+            off += f"{predicted.miss:.1%} where it foretold"
+        left = duration(max(0.0, predicted.end_at_s - now_s))
+        text = f"expected to end in {left} ({predicted.steps_left} steps left, {by}{off})"
         yield StatusLine(text, is_warning=False)
-    if found.flat is not None:
-        yield StatusLine(f"{found.flat.words}{_spent(status, found.flat)}")
+    if predicted.flat is not None:
+        yield StatusLine(f"{predicted.flat.words}{_spent(status, predicted.flat)}")
 
 
 def _spent(status: JobStatus, flat: FlatLoss) -> str:

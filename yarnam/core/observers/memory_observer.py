@@ -62,7 +62,7 @@ def _uses(view: View) -> list[_Use]:
         if bytes_used is not None and 0 <= bytes_used < float("inf"):
             used[metrics.ask] += bytes_used
             reports[metrics.ask] += 1
-    found: list[_Use] = []
+    uses: list[_Use] = []
     for member in view.started:
         if reports[member.ask] < member.target.processes_per_task:
             continue
@@ -75,8 +75,8 @@ def _uses(view: View) -> list[_Use]:
             f"({total / limit:.0%}); YARN kills the container at its limit. Raise "
             f"roles.{role}.memory (memory_per_gpu in a spec with gpus)"
         )
-        found.append(_Use(total / limit, member.name, text))
-    return found
+        uses.append(_Use(total / limit, member.name, text))
+    return uses
 
 
 MEMORY = condition_observer(NAME, "", MemoryWatch(), observe)

@@ -127,11 +127,15 @@ def condition_observer(
     takes."""
 
     def lines(status: JobStatus, now_s: float) -> Iterable[StatusLine]:
-        present = (one for one in status.conditions if one.type == name)
-        return [StatusLine(f"{name}: {one.message}") for one in present]
+        present = (condition for condition in status.conditions if condition.type == name)
+        return [StatusLine(f"{name}: {condition.message}") for condition in present]
 
     def past(record: AttemptRecord) -> Iterable[str]:
-        return [f"{name}: {one.message}" for one in record.conditions if one.type == name]
+        return [
+            f"{name}: {condition.message}"
+            for condition in record.conditions
+            if condition.type == name
+        ]
 
     return Observer(name, section, initial, observe, ConditionChanged, condition_text, lines, past)
 

@@ -32,25 +32,27 @@ def observe(state: AttemptStragglers, view: View) -> tuple[AttemptStragglers, Ob
         return state, NOTHING
     watch = state.watch if state.attempt == gang.attempt else StragglerWatch()
     had_some = any(record.stragglers for record in gang.history)
-    watch, found = watch_stragglers(watch, _paces(view), spec, view.now_s, is_none_news=had_some)
+    watch, stragglers = watch_stragglers(
+        watch, _paces(view), spec, view.now_s, is_none_news=had_some
+    )
     state = AttemptStragglers(gang.attempt, watch)
-    if found is None:
+    if stragglers is None:
         return state, NOTHING
-    event = StragglersFound(view.now_s, gang.attempt, found)
-    return state, Observation((event,), tuple(straggler.words for straggler in found))
+    event = StragglersFound(view.now_s, gang.attempt, stragglers)
+    return state, Observation((event,), tuple(straggler.words for straggler in stragglers))
 
 
 def _paces(view: View) -> list[RankPace]:
     """The paces of all ranks; empty while some have not reported theirs."""
     members = view.gang.members
     nodes = {member.ask: str(member.grant.node) for member in members if member.grant is not None}
-    found = [
+    paces = [
         pace
         for metrics in view.metrics
         if metrics.ask in nodes and (pace := pace_of(metrics, nodes[metrics.ask])) is not None
     ]
     processes = sum(member.target.processes_per_task for member in members)
-    return found if len(found) == processes else []
+    return paces if len(paces) == processes else []
 
 
 def pace_of(metrics: AgentMetrics, node: str) -> RankPace | None:

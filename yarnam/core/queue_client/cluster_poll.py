@@ -47,9 +47,9 @@ class ClusterPoll:
         choice if there are any. They may be open to it later."""
 
         def plan(avoid: tuple[NodeId, ...] = (), *, blind: bool = False) -> PlanOutcome:
-            found = self.plan((*avoid, *sorted(closed)), blind=blind)
-            if isinstance(found, NoFit):
-                return replace(found, is_never=False)
-            return clear_rungs(found, closed, self.snapshot) or found
+            plan = self.plan((*avoid, *sorted(closed)), blind=blind)
+            if isinstance(plan, NoFit):
+                return replace(plan, is_never=False)
+            return clear_rungs(plan, closed, self.snapshot) or plan
 
         return replace(self, plan=plan, excluded=self.excluded | closed)

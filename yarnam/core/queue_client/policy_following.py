@@ -131,8 +131,8 @@ def _row(ctx: ClientStep, listed: TicketList, snapshot: ClusterSnapshot) -> JobD
         return None
     mine: Ticket | RunningGang
     if isinstance(shown, Running):
-        told = policy_ticketed(client, client.job.gang_ticket, ctx.moment).policy
-        mine = replace(shown.gang, policy=told)
+        ticket = policy_ticketed(client, client.job.gang_ticket, ctx.moment).policy
+        mine = replace(shown.gang, policy=ticket)
     else:
         mine = ctx.wanted()
     if mine.policy is None:

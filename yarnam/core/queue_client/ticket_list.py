@@ -52,8 +52,8 @@ class TicketList:
         else:
             running.append(mine)
         world = QueueSnapshot(seen.snapshot, tickets, running, seen.now_s)
-        found = queue_schedule(mine.queue, world, policy, self.recorded_gpu_s)
-        return found, world
+        schedule = queue_schedule(mine.queue, world, policy, self.recorded_gpu_s)
+        return schedule, world
 
 
 NOBODY = TicketList()

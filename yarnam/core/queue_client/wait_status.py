@@ -29,9 +29,9 @@ def wait_status(
     )
 
 
-def is_same_position(one: WaitQueueStatus, other: WaitQueueStatus) -> bool:
+def is_same_position(before: WaitQueueStatus, after: WaitQueueStatus) -> bool:
     """Whether two positions differ in nothing that is worth a line in the log."""
-    return replace(one, reason="", start=None) == replace(other, reason="", start=None)
+    return replace(before, reason="", start=None) == replace(after, reason="", start=None)
 
 
 def overdue_text(last: MustWait) -> str:
