@@ -11,7 +11,8 @@ import http.client
 import re
 import ssl
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -46,6 +47,10 @@ _HEX = re.compile("[0-9a-fA-F]{8,}")
 _MAX_REDIRECTS = 3
 _REDIRECTS = (301, 302, 307, 308)
 _BODY = {"Content-Type": "application/octet-stream"}
+# Idle connections to DataNodes, all DataNodes together: a cluster may have thousands of them. Their
+# far ends close after a minute (hadoop.http.idle_timeout.ms) or less, and ours would stay.
+MAX_IDLE_REDIRECTED = 16
+MAX_IDLE_REDIRECTED_S = 30.0
 
 
 class WebHdfsClient:
@@ -81,8 +86,7 @@ class WebHdfsClient:
         self._doas = doas
         self._token = token
         self._tls = tls
-        self._lock = threading.Lock()
-        self._idle: dict[str, list[http.client.HTTPConnection]] = {}
+        self._idle = IdleConnections({_origin(address) for address in self._addresses})
 
     def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
         return self.ask(_locations, "GET", "GETFILEBLOCKLOCATIONS", path)
@@ -188,8 +192,7 @@ class WebHdfsClient:
         raise Unavailable("too many redirects", path=path)
 
     def _once(self, verb: str, url: str, path: str) -> tuple[int, str, bytes]:
-        parts = urlsplit(url)
-        base = f"{parts.scheme}://{parts.netloc}"
+        parts, base = urlsplit(url), _origin(url)
         while True:
             # A ticket is good for one request: the server takes the same one for a replay.
             headers = self._headers(base, parts.query)
@@ -214,16 +217,12 @@ class WebHdfsClient:
             if response.will_close:
                 connection.close()
             else:
-                with self._lock:
-                    self._idle.setdefault(base, []).append(connection)
+                self._idle.give(base, connection)
             return response.status, response.headers.get("Location", ""), body
 
     def _take(self, base: str) -> tuple[http.client.HTTPConnection, bool]:
-        with self._lock:
-            idle = self._idle.get(base)
-            if idle:
-                return idle.pop(), False
-        return self.connect(base), True
+        idle = self._idle.take(base)
+        return (self.connect(base), True) if idle is None else (idle, False)
 
     def connect(self, base: str) -> http.client.HTTPConnection:
         """A connection of one's own to ``scheme://host:port``."""
@@ -279,8 +278,7 @@ class WebHdfsClient:
         return remote_error(status, body, path)
 
     def _begin(self, verb: str, url: str, path: str, operation: str) -> http.client.HTTPConnection:
-        parts = urlsplit(url)
-        base = f"{parts.scheme}://{parts.netloc}"
+        parts, base = urlsplit(url), _origin(url)
         who = self._headers(base, parts.query) if self._gateway is not None else {}
         connection = self.connect(base)
         try:
@@ -299,11 +297,66 @@ class WebHdfsClient:
         self.close()
 
     def close(self) -> None:
+        self._idle.close()
+
+
+class IdleConnections:
+    """Keep-alive connections by origin (``scheme://host:port``). Safe to share between threads.
+
+    Connections to the configured servers are kept: there are never more of them than there were
+    requests at a time. Connections to the servers that a redirect has named are limited in number
+    and age.
+    """
+
+    def __init__(
+        self, configured: Collection[str], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._configured = configured
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._idle: list[tuple[str, float, http.client.HTTPConnection]] = []
+        """With the time since when each is idle, oldest first."""
+
+    def take(self, origin: str) -> http.client.HTTPConnection | None:
+        """The connection that was in use last: the likeliest to be open still."""
         with self._lock:
-            idle, self._idle = self._idle, {}
-        for connection in (c for connections in idle.values() for c in connections):
-            with contextlib.suppress(OSError):
-                connection.close()
+            surplus = self._drop_surplus()
+            found = next((each for each in reversed(self._idle) if each[0] == origin), None)
+            if found is not None:
+                self._idle.remove(found)
+        _close_all(surplus)
+        return found[2] if found is not None else None
+
+    def give(self, origin: str, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            self._idle.append((origin, self._now_s(), connection))
+            surplus = self._drop_surplus()
+        _close_all(surplus)
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        _close_all([connection for _, _, connection in idle])
+
+    def _drop_surplus(self) -> list[http.client.HTTPConnection]:
+        since_s = self._now_s() - MAX_IDLE_REDIRECTED_S
+        redirected = [each for each in self._idle if each[0] not in self._configured]
+        surplus = redirected[:-MAX_IDLE_REDIRECTED]
+        surplus += [each for each in redirected[-MAX_IDLE_REDIRECTED:] if each[1] < since_s]
+        for each in surplus:
+            self._idle.remove(each)
+        return [connection for _, _, connection in surplus]
+
+
+def _close_all(connections: list[http.client.HTTPConnection]) -> None:
+    for connection in connections:
+        with contextlib.suppress(OSError):
+            connection.close()
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _redirected(url: str, location: str, path: str) -> str:

@@ -12,7 +12,12 @@ import pytest
 
 from hdfs_utils.errors import NotSupported
 from hdfs_utils.protocols import gssapi
-from hdfs_utils.protocols.webhdfs_rest import WebHdfsClient
+from hdfs_utils.protocols.webhdfs_rest import (
+    MAX_IDLE_REDIRECTED,
+    MAX_IDLE_REDIRECTED_S,
+    IdleConnections,
+    WebHdfsClient,
+)
 
 
 class Server(ThreadingHTTPServer):
@@ -111,3 +116,52 @@ def test_with_kerberos_a_token_is_read_for_each_request(
     assert seen.authorized[2:] == [f"Negotiate {host}", f"Negotiate {host}", ""]
     assert not any("user.name" in path for path in seen.asked)
     web.close()
+
+
+class ManyDataNodes(WebHdfsClient):
+    """All names lead to one server, which is each of them."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__(("http://nn:9870",), "me", 5.0)
+        self.at = at
+        self.opened: list[tuple[str, http.client.HTTPConnection]] = []
+
+    def connect(self, base: str) -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection(self.at, timeout=5)
+        self.opened.append((base, connection))
+        return connection
+
+    def idle(self) -> list[str]:
+        return [base for base, each in self.opened if each.sock is not None]
+
+
+def test_connections_to_datanodes_do_not_grow_with_the_cluster(
+    daemon: tuple[type[Daemon], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, at = daemon
+    monkeypatch.setattr(seen, "protocol_version", "HTTP/1.1")  # keep-alive, as a DataNode
+    web = ManyDataNodes(at)
+    for number in range(4 * MAX_IDLE_REDIRECTED):
+        seen.location = f"http://dn-{number}:9864"
+        for _ in range(2):
+            assert web.read("/a", 0) == b"ok"
+    newest = [f"http://dn-{number}:9864" for number in range(4 * MAX_IDLE_REDIRECTED)]
+    assert web.idle() == ["http://nn:9870", *newest[-MAX_IDLE_REDIRECTED:]]
+    assert len(web.opened) == 1 + len(newest)  # the second read of each took the first one's
+    web.close()
+    assert web.idle() == []
+
+
+def test_only_what_a_redirect_has_named_is_too_old_to_be_kept() -> None:
+    now_s = [0.0]
+    idle = IdleConnections({"http://nn:9870"}, lambda: now_s[0])
+    origins = ["http://nn:9870", "http://dn-1:9864", "http://dn-2:9864"]
+    connections = {origin: http.client.HTTPConnection("unused") for origin in origins}
+    for origin in origins:
+        idle.give(origin, connections[origin])
+        now_s[0] += 0.75 * MAX_IDLE_REDIRECTED_S
+    now_s[0] -= 0.25 * MAX_IDLE_REDIRECTED_S
+    assert idle.take("http://dn-1:9864") is None
+    assert idle.take("http://dn-2:9864") is connections["http://dn-2:9864"]
+    assert idle.take("http://dn-2:9864") is None
+    assert idle.take("http://nn:9870") is connections["http://nn:9870"]
