@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -724,6 +725,60 @@ def test_drain_counts_agents_that_do_not_fetch_their_leave(real: GrpcAgents) -> 
 
 
 @pytest.mark.grpc
+def test_nothing_is_kept_of_an_agent_that_has_left_but_its_last_report(real: GrpcAgents) -> None:
+    real.mailbox.expect([A, B])
+    process = pb.ProcessReport(rank=0, metrics=pb.Metrics(at_s=1.0, step=7))
+    real.report(A, pb.STARTED, attempt=1, processes=[process], staging=pb.StagingReport(files=3))
+    real.register(B)
+    number = real.directive(A).number
+    real.mailbox.dismiss([A])
+    assert real.order(A) == "leave"
+    wait_for(lambda: [session.ask for session in real.mailbox._sessions] == [B])
+    assert [metric.step for metric in real.mailbox.metrics()] == [7]
+    assert [staging.files for staging in real.mailbox.staging()] == [3]
+    # Its answer may have been lost, and orders may come late: it has to leave all the same.
+    real.mailbox.stop(A, 1, 1.0, "late")
+    real.mailbox.dismiss([A])
+    for seen in (0, 1, number):
+        answer = real.directive(A, seen=seen)
+        assert (answer.WhichOneof("order"), answer.number != seen) == ("leave", True)
+    assert len(real.mailbox._sessions) == 1
+
+
+@pytest.mark.grpc
+def test_an_agent_that_was_killed_is_not_waited_for(real: GrpcAgents) -> None:
+    """A container that YARN has taken: its agent never fetches its order to leave."""
+    real.mailbox.expect([A])
+    real.register(A)
+    real.mailbox.dismiss([A])
+    began = time.monotonic()
+    assert real.mailbox.drain(CALL_S) == 0
+    assert time.monotonic() - began > JOB.am.agent_silence_s / 2
+    assert not len(real.mailbox._sessions)
+
+
+@pytest.mark.grpc
+def test_a_hundred_attempts_leave_nothing_behind(real: GrpcAgents) -> None:
+    """Half of the agents are killed in each attempt, the others leave."""
+    descriptors = []
+    for attempt in range(1, 101):
+        asks = [AskId(attempt, "worker", 10 * attempt + number) for number in range(10)]
+        real.mailbox.expect(asks)
+        for ask in asks:
+            process = pb.ProcessReport(rank=ask.number % 10, metrics=pb.Metrics(at_s=1.0, step=1))
+            staging = pb.StagingReport(files=1)
+            real.report(ask, pb.STARTED, attempt=attempt, processes=[process], staging=staging)
+        real.mailbox.dismiss(asks)
+        assert {real.order(ask) for ask in asks[::2]} == {"leave"}
+        descriptors.append(len(os.listdir("/proc/self/fd")))
+    assert descriptors[-1] == descriptors[0]
+    wait_for(lambda: not len(real.mailbox._sessions))
+    assert not real.mailbox._changed
+    assert [metric.attempt for metric in real.mailbox.metrics()] == [100] * 10
+    assert 10 <= len(real.mailbox.staging()) < 1000
+
+
+@pytest.mark.grpc
 def test_a_hundred_agents_get_their_launch_with_all_hosts_and_a_pace(real: GrpcAgents) -> None:
     """More than are answered at a time. What all have alike is kept once."""
     asks = [AskId(1, "worker", number) for number in range(120)]
@@ -750,7 +805,7 @@ def test_a_hundred_agents_get_their_launch_with_all_hosts_and_a_pace(real: GrpcA
     assert [launch.processes[0].env["YARNAM_RANK"] for launch in launches[:2]] == ["0", "2"]
     assert {(launch.hold_ms, launch.metrics_period_ms) for launch in launches} == {(2000, 1000)}
     assert all(
-        not session.directive.launch.shared_env for session in real.mailbox._sessions.values()
+        not session.directive.launch.shared_env for session in real.mailbox._sessions
     )
 
 

@@ -32,6 +32,7 @@ from yarnam.core.model.actions import (
 )
 from yarnam.core.model.events import BrokerFailed, JitterDrawn
 from yarnam.core.model.exhaustive import assert_never
+from yarnam.core.model.ids import AskId
 from yarnam.core.model.outcomes import Verdict
 from yarnam.errors import YarnamError
 from yarnam.ports import Clock, ContainerBroker, Inbox, NodeHints, TaskMailbox
@@ -152,8 +153,12 @@ class Executor:
         """Tells the agent before YARN: it leaves within milliseconds, a kill through YARN takes a
         second."""
         asks = [release.ask for release in releases]
-        await self.mailbox_executor.call(lambda: self.mailbox.dismiss(asks))
+        await self.dismiss(asks)
         await self._on_broker("releasing containers", lambda: self.broker.release(asks))
+
+    async def dismiss(self, asks: Sequence[AskId]) -> None:
+        if asks:
+            await self.mailbox_executor.call(lambda: self.mailbox.dismiss(asks))
 
     def _aside(self, call: Callable[[], None]) -> None:
         """Helps other jobs only: this job neither waits for it nor depends on it."""

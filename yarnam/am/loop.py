@@ -42,6 +42,7 @@ from yarnam.am.status_report import (
 from yarnam.core.accounting.attained_service import JobFacts
 from yarnam.core.gang import RECENT_EVENTS, Gang, initial, policy_for, step
 from yarnam.core.gang.elastic.sizing import WaitingJob
+from yarnam.core.gang.state import departed
 from yarnam.core.model.actions import Action
 from yarnam.core.model.events import AgentRegistered, AmRestarted, Event, JobStarted, TimerKind
 from yarnam.core.model.job_status import JobStatus, PolicyStatus
@@ -321,7 +322,9 @@ class ApplicationMaster:
             self._inputs.see(batch)
         if self._is_worth_publishing(before):
             self._show_status()
-        return await self._executor.perform(actions)
+        verdict = await self._executor.perform(actions)
+        await self._executor.dismiss(departed(before, self._gang))
+        return verdict
 
     def _step(self, batch: Sequence[Event]) -> list[Action]:
         actions: list[Action] = []

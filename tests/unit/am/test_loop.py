@@ -115,6 +115,19 @@ async def test_the_journal_is_written_before_anything_is_asked_for() -> None:
         assert world.am._trouble == ""
 
 
+@pytest.mark.parametrize("end", [ContainerEnd.PREEMPTED, ContainerEnd.FAILED])
+async def test_the_mailbox_forgets_agents_whose_containers_have_ended(end: ContainerEnd) -> None:
+    """YARN has no container left to release, and its agent will never ask for its order."""
+    async with am_world() as world:
+        asks = await world.run_gang()
+        for ask in asks:
+            world.broker.end(ask, end, "gone")
+        await world.advance(60.0)
+        assert world.am.gang.attempt > 1
+        assert [world.mailbox.is_expected(ask) for ask in asks] == [False, False]
+        assert all(world.mailbox.is_expected(ask) for ask in world.broker.pending)
+
+
 async def test_the_fold_of_the_journal_is_the_gang() -> None:
     disk = Disk()
     async with am_world(disk=disk) as world:

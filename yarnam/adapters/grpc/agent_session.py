@@ -86,6 +86,12 @@ class AgentSession:
             or (self.is_dismissed and self.delivered >= self.directive.number)
         )
 
+    def is_over(self, now: float, limit_s: float) -> bool:
+        """Whether nothing more can come from its agent: it was dismissed, and has left, or has been
+        silent for longer than the limit, as when its container was killed."""
+        is_silent = self.heard_at is not None and now - self.heard_at >= limit_s
+        return self.is_dismissed and (self.has_left or is_silent)
+
     def heard(self, container: str, now: float) -> bool:
         """A call came; False when it is of another container than the session's."""
         if not self.container:

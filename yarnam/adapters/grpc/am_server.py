@@ -22,6 +22,7 @@ import grpc
 import grpc.aio
 
 from yarnam.adapters.grpc.agent_session import AgentSession
+from yarnam.adapters.grpc.agent_sessions import AgentSessions
 from yarnam.adapters.grpc.check_messages import check_order
 from yarnam.adapters.grpc.gang_stop_step import GangStopStep
 from yarnam.adapters.grpc.job_control import MAX_HOLD_MS, JobControlService
@@ -60,6 +61,10 @@ ABSENCE_S = 2.0
 silence meanwhile does not count."""
 
 
+LEAVE_NUMBER = (1 << 63) - 1
+"""Of the directive for agents without a session: they have seen another one, whatever it was."""
+
+
 class GrpcMailbox(pb_grpc.TaskMailboxServicer):
     """A ``ports.TaskMailbox`` over gRPC with mutual TLS by the job's own certificate."""
 
@@ -76,7 +81,6 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self._job = job
         self._silence_s = job.am.agent_silence_s
         pace = report_pace(job.tasks, has_first_rank=False, silence_s=self._silence_s)
-        self._poll_after_s = pace.poll_after_s
         self._wake_sender = WakeSender()
         self._credentials = credentials_pem
         self._host = host
@@ -86,7 +90,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self.inputs = GrpcInputEndpoint()
         self.address = ""
         """host:port once it listens."""
-        self._sessions: dict[str, AgentSession] = {}
+        self._sessions = AgentSessions(pace.poll_after_s)
         self._changed: dict[str, asyncio.Event] = {}
         self._inbox: Inbox = lambda event: None
         self._loop = asyncio.new_event_loop()
@@ -109,7 +113,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
 
     def expect(self, asks: Iterable[AskId]) -> None:
         wanted = tuple(asks)
-        self._do(lambda: [self._session(ask) for ask in wanted])
+        self._do(lambda: [self._sessions.expect(ask) for ask in wanted])
 
     def check(self, action: CheckNodes) -> None:
         self._order_all(
@@ -180,39 +184,21 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         Thread-safe, also before ``start``; returns immediately."""
         self._tokens = pb.Tokens(number=self._tokens.number + 1, tokens=tokens)
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._wake_in_turn, tuple(self._sessions))
+            asks = tuple(str(session.ask) for session in self._sessions)
+            self._loop.call_soon_threadsafe(self._wake_in_turn, asks)
 
     def drain(self, limit_s: float) -> int:
         return self._await(self._drain(limit_s), limit_s + CALL_TIMEOUT_S)
 
     def metrics(self) -> Sequence[AgentMetrics]:
-        """Read without asking the loop: copies of dicts that only the loop's thread writes. Of
-        the newest launch that has reported any; dismissed agents' last words count too."""
-        sessions = [session for session in list(self._sessions.values()) if session.metrics]
-        newest = max((session.measured for session in sessions), default=0)
-        found: dict[int, AgentMetrics] = {}
-        for session in sessions:
-            if session.measured == newest:
-                found.update(dict(session.metrics))
-        return [found[rank] for rank in sorted(found)]
+        """Read without asking the loop: copies of dicts that only the loop's thread writes."""
+        return self._sessions.metrics()
 
     def activity(self) -> Sequence[RankActivity]:
-        """As ``metrics``: what the loop's thread has written last."""
-        now_s = self._now_s()
-        sessions = [s for s in list(self._sessions.values()) if not s.is_dismissed and s.watches]
-        newest = max((session.watched for session in sessions), default=0)
-        watches = [
-            watch
-            for session in sessions
-            if session.watched == newest
-            for watch in list(session.watches.values())
-        ]
-        return sorted((watch.activity(now_s) for watch in watches), key=lambda one: one.rank)
+        return self._sessions.activity(self._now_s())
 
     def staging(self) -> Sequence[AgentStaging]:
-        """As ``metrics``: what the loop's thread has written last."""
-        sessions = list(self._sessions.values())
-        return [session.staging for session in sessions if session.staging is not None]
+        return self._sessions.staging()
 
     def close(self) -> None:
         if self._is_closed or not self._thread.is_alive():
@@ -245,11 +231,11 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             return
         step, orders = self._stop_step.step, []
         for member in self._stop_step.members:
-            given = self._sessions[str(member)].directive
-            if given.WhichOneof("order") != "stop":
+            session = self._sessions.get(member)
+            if session is None or session.directive.WhichOneof("order") != "stop":
                 continue
             order = pb.Stop()
-            order.CopyFrom(given.stop)
+            order.CopyFrom(session.directive.stop)
             order.agree = False
             if step is not None:
                 order.at_step = step
@@ -260,9 +246,10 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         session = await self._session_of(request, context)
         hold_s = min(request.hold_ms, MAX_HOLD_MS) / 1000.0
         if session is None:
-            if request.seen == 1:
+            if request.seen == LEAVE_NUMBER:
                 await asyncio.sleep(hold_s)
-            return pb.Directive(number=1, leave=pb.Leave(reason="the job does not expect you"))
+            leave = pb.Leave(reason="the job does not expect you")
+            return pb.Directive(number=LEAVE_NUMBER, leave=leave)
         if request.HasField("progress"):
             session.see(request.progress, self._now_s())
         if session.forgot(request.seen):
@@ -349,8 +336,8 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         """On the loop."""
         changed = []
         for ask, directive in orders:
-            session = self._session(ask)
-            if session.order(directive, shared_env):
+            session = self._sessions.get(ask)
+            if session is not None and session.order(directive, shared_env):
                 changed.append(str(ask))
         self._wake_in_turn(changed)
 
@@ -359,11 +346,6 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             self._wake(name)
         for number, name in enumerate(changed[WAKE_AT_ONCE:], WAKE_AT_ONCE):
             self._loop.call_later(number // WAKE_AT_ONCE * WAKE_PAUSE_S, self._wake, name)
-
-    def _session(self, ask: AskId) -> AgentSession:
-        if str(ask) not in self._sessions:
-            self._sessions[str(ask)] = AgentSession(ask, self._poll_after_s)
-        return self._sessions[str(ask)]
 
     def _wake(self, ask: str) -> None:
         """Answer the call that waits; else say to the agent that it should call."""
@@ -383,7 +365,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         deadline = self._loop.time() + limit_s
         while True:
             waiting = sum(
-                session.is_dismissed and not session.has_left for session in self._sessions.values()
+                session.is_dismissed and not session.has_left for session in self._sessions
             )
             if not waiting or self._loop.time() >= deadline:
                 return waiting
@@ -396,16 +378,18 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             await asyncio.sleep(SILENCE_TICK_S)
             now = time.monotonic()
             if now - last > ABSENCE_S:
-                for session in self._sessions.values():
+                for session in self._sessions:
                     if session.heard_at is not None:
                         session.heard_at += now - last
             last = now
-            for session in self._sessions.values():
+            for session in self._sessions:
                 silent_s = session.silent_for(now, limit_s)
                 if silent_s is not None:
                     self._inbox(AgentSilent(self._now_s(), session.ask, silent_s))
                 if session.is_to_wake(now, limit_s):
                     self._wake(str(session.ask))  # the datagram was lost, or the agent is slow
+            for ask in self._sessions.drop_over(now, limit_s):
+                self._wake(ask)  # a call that was held for it may have been cut off
 
     # ---- between threads -----------------------------------------------------------------
 

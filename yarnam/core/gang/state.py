@@ -423,6 +423,15 @@ class Gang:
         return next((t for t in self.timers if t.timer.kind is kind), None)
 
 
+def departed(before: Gang, after: Gang) -> tuple[AskId, ...]:
+    """Asks that the gang no longer has after a step, whether their containers were released or have
+    ended. One leaves when the gang gets smaller, or another is asked for in its place."""
+    if before.next_number == after.next_number and len(before.everyone) <= len(after.everyone):
+        return ()
+    kept = {member.ask for member in after.everyone}
+    return tuple(member.ask for member in before.everyone if member.ask not in kept)
+
+
 def initial(job: JobSpec) -> Gang:
     """A gang that nothing has happened to yet."""
     begun = job.elastic.reached(0, 0)
