@@ -48,9 +48,10 @@ async def run(am: ApplicationMaster, mailbox: GrpcMailbox) -> None:
     await running
 
 
-def main() -> None:
-    tasks, credentials = int(sys.argv[1]), Path(sys.argv[2]).read_bytes()
-    spec = job(tasks, gpus=1, gang=GangSpec(hold_timeout_s=600.0))
+def assembled(
+    tasks: int, credentials: bytes, broker: FakeBroker, journal: FakeJournal, gang: GangSpec
+) -> tuple[ApplicationMaster, GrpcMailbox]:
+    spec = job(tasks, gpus=1, gang=gang)
     (node,) = cluster(nodes=1).nodes
     size = Resources(4096 * (tasks + 1), 2 * (tasks + 1), tasks)
     snapshot = replace(cluster(nodes=1), nodes=(replace(node, total=size),))
@@ -58,19 +59,25 @@ def main() -> None:
     assert not isinstance(ladder, NoFit)
     record = JobRecord(spec, declared_targets(ladder), "hdfs://nn/u/.yarnam/jobs/1", 1.0, "0")
     mailbox = GrpcMailbox(spec, credentials, host="127.0.0.1", application=APPLICATION)
-    broker = Granting(SystemClock().now_s)
     ports = AmPorts(
         clock=SystemClock,
         broker=broker,
         view=FakeView(snapshot),
         mailbox=mailbox,
-        journal=FakeJournal(JournalDisk(), 1),
+        journal=journal,
         store=FakeStore(StoreDisk(), 1),
         publisher=mailbox.control,
         draw=random.random,
         hints=FakeHints(),
     )
-    asyncio.run(run(assemble_am(record, AmFacts(APPLICATION, 1, "", False), ports), mailbox))
+    return assemble_am(record, AmFacts(APPLICATION, 1, "", False), ports), mailbox
+
+
+def main() -> None:
+    tasks, credentials = int(sys.argv[1]), Path(sys.argv[2]).read_bytes()
+    broker, journal = Granting(SystemClock().now_s), FakeJournal(JournalDisk(), 1)
+    am, mailbox = assembled(tasks, credentials, broker, journal, GangSpec(hold_timeout_s=600.0))
+    asyncio.run(run(am, mailbox))
 
 
 if __name__ == "__main__":

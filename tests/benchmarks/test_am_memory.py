@@ -34,12 +34,12 @@ CORE_SHARE_LIMIT = 0.3
 class LightAgent:
     """An agent without processes: it registers, and starts whatever it is told to launch."""
 
-    def __init__(self, address: str, credentials: bytes, number: int) -> None:
+    def __init__(self, address: str, credentials: bytes, ask: str) -> None:
         options = [*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
         secure = channel_credentials(credentials)
         self._channel = grpc.aio.secure_channel(address, secure, options=options)
         self._stub = pb_grpc.TaskMailboxStub(self._channel)
-        self._ask = f"a1.worker.{number}"
+        self._ask = ask
         self._container = f"container_{self._ask}"
         self.is_started = asyncio.Event()
 
@@ -57,6 +57,9 @@ class LightAgent:
                 self.is_started.set()
             seen = directive.number
 
+    async def close(self) -> None:
+        await self._channel.close()
+
     async def _report(self, state: pb.TaskState, attempt: int) -> None:
         await self._stub.Report(
             pb.AgentReport(
@@ -71,7 +74,8 @@ class LightAgent:
 
 async def all_run(address: str, credentials: bytes, tasks: int, pid: int) -> float:
     """Returns the AM's share of a core while the gang runs."""
-    agents = [LightAgent(address, credentials, number) for number in range(tasks)]
+    asks = [f"a1.worker.{number}" for number in range(tasks)]
+    agents = [LightAgent(address, credentials, ask) for ask in asks]
     connecting = asyncio.Semaphore(20)  # the handshakes of both sides share this machine
     running = [asyncio.create_task(agent.run(connecting)) for agent in agents]
     started = asyncio.gather(*(agent.is_started.wait() for agent in agents))

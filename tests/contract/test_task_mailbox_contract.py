@@ -804,9 +804,7 @@ def test_a_hundred_agents_get_their_launch_with_all_hosts_and_a_pace(real: GrpcA
     assert hosts == {",".join(["addr"] * 120)}
     assert [launch.processes[0].env["YARNAM_RANK"] for launch in launches[:2]] == ["0", "2"]
     assert {(launch.hold_ms, launch.metrics_period_ms) for launch in launches} == {(2000, 1000)}
-    assert all(
-        not session.directive.launch.shared_env for session in real.mailbox._sessions
-    )
+    assert all(not session.directive.launch.shared_env for session in real.mailbox._sessions)
 
 
 @pytest.mark.grpc
