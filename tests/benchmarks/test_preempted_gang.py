@@ -43,7 +43,7 @@ def holdings(pid: int) -> Holdings:
     targets = []
     for each in Path(f"/proc/{pid}/fd").iterdir():
         try:
-            targets.append(os.readlink(each))
+            targets.append(str(each.readlink()))
         except FileNotFoundError:
             continue
     sockets = sum(target.startswith("socket:") for target in targets)

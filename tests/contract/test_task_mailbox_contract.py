@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 import grpc
@@ -770,7 +770,7 @@ def test_a_hundred_attempts_leave_nothing_behind(real: GrpcAgents) -> None:
             real.report(ask, pb.STARTED, attempt=attempt, processes=[process], staging=staging)
         real.mailbox.dismiss(asks)
         assert {real.order(ask) for ask in asks[::2]} == {"leave"}
-        descriptors.append(len(os.listdir("/proc/self/fd")))
+        descriptors.append(len(list(Path("/proc/self/fd").iterdir())))
     assert descriptors[-1] == descriptors[0]
     wait_for(lambda: not len(real.mailbox._sessions))
     assert not real.mailbox._changed
