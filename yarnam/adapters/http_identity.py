@@ -90,8 +90,8 @@ class HttpIdentity:
 
     def get(self, url: str, *, timeout_s: float, max_bytes: int = MAX_REPLY_BYTES) -> HttpReply:
         """A page of a daemon; ``url`` without a query. ``timeout_s`` is for the connection, and
-        between bytes. Each server that it is sent to has a ticket of its own. Raises HttpError,
-        NoPermission, BadConfig."""
+        between bytes. Each server that it is sent to has a ticket of its own, and none asks for one
+        over http that was asked over https. Raises HttpError, NoPermission, BadConfig."""
         query = urlencode(self.query())
         way = self.way_to(url)
         asked = f"{way}?{query}" if query else way

@@ -4,11 +4,13 @@ on the nodes is only what the runtime archive has (docs/adr/0035)."""
 from __future__ import annotations
 
 import smtplib
+import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import asdict
 from email.message import EmailMessage
 from email.utils import formatdate
+from html import escape
 from urllib.parse import unquote, urlsplit
 
 from hdfs_utils import HdfsError
@@ -17,10 +19,14 @@ from yarnam.core.model.job_spec import ChannelKind, ChannelSpec
 from yarnam.core.model.printable import printable
 from yarnam.errors import Unavailable
 from yarnam.ports.notifications import Notification
+from yarnam.wire.exchange_deadline import ExchangeDeadline
 from yarnam.wire.http_request import HttpError, request
 
 TIMEOUT_S = 10.0
 """To connect, and between two bytes."""
+
+LIMIT_S = 30.0
+"""For the whole exchange with a receiver."""
 
 MAX_REPLY_BYTES = 1 << 20
 """The body of a receiver's answer is not used."""
@@ -45,7 +51,8 @@ class ChannelSender:
 
 
 def _post(channel: ChannelSpec, notification: Notification) -> None:
-    body: dict[str, object] = {"text": printable(notification.text, keep="\n")}
+    # Slack's markup begins with <, as in <!channel>; these three characters are all of it.
+    body: dict[str, object] = {"text": escape(printable(notification.text, keep="\n"), quote=False)}
     if channel.kind is ChannelKind.WEBHOOK:
         body = {**asdict(notification), "state": notification.state.value}
     try:
@@ -56,6 +63,8 @@ def _post(channel: ChannelSpec, notification: Notification) -> None:
             timeout_s=TIMEOUT_S,
             tls=_tls_context() if channel.url.startswith("https:") else None,
             max_bytes=MAX_REPLY_BYTES,
+            limit_s=LIMIT_S,
+            follows=False,  # Followed, a POST becomes a GET to wherever the receiver says.
         )
     except HttpError as error:
         # Neither the URL nor what was answered: a receiver may quote the request.
@@ -74,7 +83,10 @@ def _mail(channel: ChannelSpec, notification: Notification) -> None:
     message.set_content(printable(notification.text, keep="\n"))
     try:
         context = _tls_context()
-        with _connected(parts.scheme, parts.hostname or "", parts.port or 0, context) as smtp:
+        with (
+            ExchangeDeadline(LIMIT_S) as deadline,
+            _server(parts.scheme, parts.hostname or "", parts.port or 0, context, deadline) as smtp,
+        ):
             if parts.scheme == "smtp":
                 if smtp.has_extn("starttls"):
                     smtp.starttls(context=context)
@@ -98,10 +110,33 @@ def _tls_context() -> ssl.SSLContext:
         raise Unavailable(f"the site's certificate authority: {error}") from None
 
 
-def _connected(scheme: str, host: str, port: int, context: ssl.SSLContext) -> smtplib.SMTP:
+def _server(
+    scheme: str, host: str, port: int, context: ssl.SSLContext, deadline: ExchangeDeadline
+) -> smtplib.SMTP:
     """``port`` 0: the protocol's own, 25 or 465."""
-    if scheme == "smtps":
-        return smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_S, context=context)
-    smtp = smtplib.SMTP(host, port, timeout=TIMEOUT_S)
-    smtp.ehlo_or_helo_if_needed()
-    return smtp
+    kind = _LimitedTls if scheme == "smtps" else _Limited
+    return kind(host, port, context, deadline)
+
+
+class _Limited(smtplib.SMTP):
+    """Opens its connection through a deadline."""
+
+    def __init__(
+        self, host: str, port: int, context: ssl.SSLContext, deadline: ExchangeDeadline
+    ) -> None:
+        self.tls = context
+        self.deadline = deadline
+        super().__init__(host, port, timeout=TIMEOUT_S)
+        self.ehlo_or_helo_if_needed()
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        return self.deadline.connect((host, port), timeout)
+
+
+class _LimitedTls(_Limited):
+    """The same with TLS from the first byte on."""
+
+    default_port = smtplib.SMTP_SSL_PORT
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        return self.tls.wrap_socket(super()._get_socket(host, port, timeout), server_hostname=host)

@@ -83,7 +83,6 @@ class PortExecutors:
     courtesy: SerialExecutor = field(init=False)
     outputs: SerialExecutor = field(init=False)
     inputs: SerialExecutor = field(init=False)
-    notify: SerialExecutor = field(init=False)
 
     def __post_init__(self) -> None:
         self.broker = self.make("broker")
@@ -95,9 +94,8 @@ class PortExecutors:
         self.courtesy = self.make("courtesy")
         self.outputs = self.make("outputs")
         self.inputs = self.make("inputs-end")
-        self.notify = self.make("notify")
 
     def close(self) -> None:
         mine = (self.broker, self.mailbox, self.view, self.journal, self.store, self.ticket_queue)
-        for executor in (*mine, self.courtesy, self.outputs, self.inputs, self.notify):
+        for executor in (*mine, self.courtesy, self.outputs, self.inputs):
             executor.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.plan_service import Sleep
@@ -41,14 +41,17 @@ class Notifier:
         channels: Sequence[ChannelSpec],
         sender: NotificationSender,
         store: StateStore,
-        executor: SerialExecutor,
+        executor: Callable[[str], SerialExecutor],
         settings: AmSettings,
         sleep: Sleep,
     ) -> None:
+        """``executor`` makes one by name. Each channel has its own, so that a slow receiver delays
+        no other."""
         self._channels = channels
         self._sender = sender
         self._store = store
-        self._executor = executor
+        self._of_store = executor("notified")
+        self._of_channels = [executor(f"notify-{number}") for number in range(len(channels))]
         self._settings = settings
         self._sleep = sleep
         self._begun: set[tuple[int, str]] = set()
@@ -58,7 +61,7 @@ class Notifier:
     async def open(self) -> None:
         """Read what earlier AM attempts have sent. Where that cannot be read, it is sent again."""
         try:
-            content = await self._executor.call(lambda: self._store.get(NOTIFIED_FILE))
+            content = await self._of_store.call(lambda: self._store.get(NOTIFIED_FILE))
             if content is not None:
                 self._sent = set(decode(content, NotifiedRecord).sent)
                 self._begun = set(self._sent)
@@ -95,6 +98,8 @@ class Notifier:
         """Give up what is under way."""
         for task in tuple(self._tasks):
             task.cancel()
+        for executor in (self._of_store, *self._of_channels):
+            executor.close()
 
     async def _deliver(self, channel: int, status: JobStatus) -> None:
         state = status.state
@@ -102,7 +107,9 @@ class Notifier:
         notification = notification_of(channel, status)
         for tried in range(1, TRIES + 1):
             try:
-                await self._executor.call(lambda: self._sender.send(channel, notification))
+                await self._of_channels[channel].call(
+                    lambda: self._sender.send(channel, notification)
+                )
             except YarnamError as error:
                 log.warning("%s failed (%d of %d): %s", about, tried, TRIES, error.message)
                 if tried < TRIES:
@@ -117,7 +124,7 @@ class Notifier:
         self._sent.add((channel, state.value))
         content = encode(NotifiedRecord(tuple(sorted(self._sent))))
         try:
-            await self._executor.call(lambda: self._store.put(NOTIFIED_FILE, content))
+            await self._of_store.call(lambda: self._store.put(NOTIFIED_FILE, content))
         except YarnamError as error:
             log.warning("a later AM attempt may send it again: %s", error.message)
 
@@ -139,6 +146,7 @@ async def notify_failure(
             tracking_url=facts.tracking_url,
         )
     )
+    await notifier.close()
 
 
 def notification_of(channel: int, status: JobStatus) -> Notification:

@@ -6,20 +6,31 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.message import Message
-from http.client import HTTPException, HTTPMessage
-from typing import IO, Any
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+)
+from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import Readable, decode_record, decompress, read_at_most
+from yarnam.wire.exchange_deadline import ExchangeDeadline
+
+C = TypeVar("C", bound=HTTPConnection)
 
 MAX_REPLY_BYTES = 64 << 20
 """The nodes of a cluster of 10,000 are some 12 MB."""
 MAX_ERROR_BYTES = 1 << 20
 """The most bytes of an error's page: Hadoop puts a stack trace into it."""
+WHOLE = 6
+"""A whole exchange may take this many times as long as the wait for one byte."""
 _ACCEPT = "application/json, */*;q=0.5"
 """Prefer JSON. NodeManagers answer 503 for a log, which is text, if only JSON is accepted."""
 _MAX_DEPTH = 200
@@ -45,9 +56,13 @@ class _Elsewhere(urllib.error.HTTPError):
     location = ""
 
 
-class _SameServer(urllib.request.HTTPRedirectHandler):
-    """Follow redirects only to the same server. Credentials are for one server: a ticket is useless
-    at another one, and a redirection elsewhere would reveal a token."""
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follow redirects, but with credentials only to the same server: a ticket is useless at
+    another one, and a redirection elsewhere would reveal a token. Never from https to http."""
+
+    def __init__(self, *, has_credentials: bool, follows: bool) -> None:
+        self._has_credentials = has_credentials
+        self._follows = follows
 
     def redirect_request(
         self,
@@ -58,11 +73,46 @@ class _SameServer(urllib.request.HTTPRedirectHandler):
         headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        if _server(newurl) == _server(req.full_url):
+        old, new = _server(req.full_url), _server(newurl)
+        if not self._follows or (old.startswith("https:") and not new.startswith("https:")):
+            return None
+        if old == new or not self._has_credentials:
             return super().redirect_request(req, fp, code, msg, headers, newurl)
         elsewhere = _Elsewhere(req.full_url, code, msg, headers, fp)
         elsewhere.location = newurl
         raise elsewhere
+
+
+class _Limited(urllib.request.HTTPHandler):
+    """Opens its connections through a deadline."""
+
+    def __init__(self, deadline: ExchangeDeadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_limited(HTTPConnection, self._deadline), req)
+
+
+class _LimitedTls(urllib.request.HTTPSHandler):
+    """The same for https."""
+
+    def __init__(self, deadline: ExchangeDeadline, tls: ssl.SSLContext) -> None:
+        super().__init__(context=tls)
+        self._deadline = deadline
+        self._tls = tls
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_limited(HTTPSConnection, self._deadline), req, context=self._tls)
+
+
+def _limited(kind: type[C], deadline: ExchangeDeadline) -> Callable[..., C]:
+    def made(*arguments: Any, **named: Any) -> C:
+        connection = kind(*arguments, **named)
+        connection._create_connection = deadline.connect  # type: ignore[attr-defined]  # noqa: SLF001 - the one place where http.client opens its socket
+        return connection
+
+    return made
 
 
 def _server(url: str) -> str:
@@ -100,10 +150,14 @@ def request(
     tls: ssl.SSLContext | None = None,
     max_bytes: int = MAX_REPLY_BYTES,
     who: Mapping[str, str] | None = None,
+    limit_s: float | None = None,
+    follows: bool = True,
 ) -> HttpReply:
     """Send one request, with ``body`` as JSON. The headers ``who`` authenticate the caller, and go
-    to no other server. ``timeout_s`` is for the connection, and between bytes. ``tls`` defaults to
-    this machine's certificates. Raises HttpError, also for a reply of more than ``max_bytes``."""
+    to no other server. ``timeout_s`` is for the connection, and between bytes; ``limit_s`` for the
+    whole exchange, by default ``WHOLE`` times as long. ``tls`` defaults to this machine's
+    certificates. With ``follows`` false, a redirection is an error. Raises HttpError, also for a
+    reply of more than ``max_bytes``."""
     # Hadoop compresses the replies of YARN's daemons (Jersey's GZIPContentEncodingFilter in
     # WebApp): the report of a thousand nodes shrinks to a thirtieth.
     headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip", **(who or {})}
@@ -111,13 +165,31 @@ def request(
     if body is not None:
         data = json.dumps(body).encode()
         headers["Content-Type"] = "application/json"
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-    if url.startswith("https:"):
-        handlers.append(urllib.request.HTTPSHandler(context=tls or ssl.create_default_context()))
-    if who:
-        handlers.append(_SameServer())
-    opener = urllib.request.build_opener(*handlers)
     asked = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310 - http(s) only, from the site's configuration
+    redirects = _Redirects(has_credentials=bool(who), follows=follows)
+    with ExchangeDeadline(WHOLE * timeout_s if limit_s is None else limit_s) as deadline:
+        handlers = [urllib.request.ProxyHandler({}), _Limited(deadline), redirects]
+        if tls is not None or url.startswith("https:"):
+            handlers.append(_LimitedTls(deadline, tls or ssl.create_default_context()))
+        try:
+            opener = urllib.request.build_opener(*handlers)
+            reply = _exchanged(opener, asked, timeout_s, max_bytes)
+        except HttpError as error:
+            if not deadline.is_over:
+                raise
+            raise HttpError(f"no whole answer within {deadline.seconds:g} s") from error
+        if deadline.is_over:  # The end of the connection may look like the end of the answer.
+            raise HttpError(f"no whole answer within {deadline.seconds:g} s")
+        return reply
+
+
+def _exchanged(
+    opener: urllib.request.OpenerDirector,
+    asked: urllib.request.Request,
+    timeout_s: float,
+    max_bytes: int,
+) -> HttpReply:
+    """Raises HttpError."""
     try:
         with opener.open(asked, timeout=timeout_s) as reply:
             return HttpReply(_unpacked(reply, reply.headers, max_bytes), reply.headers)

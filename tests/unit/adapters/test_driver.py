@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from yarnam.adapters.skein.driver import (
     driver_environment,
     exception_text,
 )
+from yarnam.adapters.skein.driver_process import DriverProcess
 from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable
 
 YARN = "#!/bin/sh\necho /conf:/a.jar:/b.jar\n"
@@ -170,3 +172,29 @@ def test_the_drivers_environment_names_the_cluster(monkeypatch: pytest.MonkeyPat
     assert environ["HADOOP_USER_NAME"] == "you"
     assert environ["PATH"] == os.environ["PATH"]
     assert "HADOOP_USER_NAME" not in driver_environment("/conf", "", {})
+
+
+CALLERS = """
+import os, socket, struct, sys, time
+def call(said):
+    made = socket.create_connection(("127.0.0.1", int(os.environ["SKEIN_CALLBACK_PORT"])))
+    made.sendall(said)
+    return made
+silent = [call(b"") for _ in range(3)]
+half = call(struct.pack("!i", 1)[:2])
+call(b"").close()
+driver = call(struct.pack("!i", 4711)[:3])
+time.sleep(0.1)
+driver.sendall(struct.pack("!i", 4711)[3:])
+sys.stdin.read()
+"""
+
+
+def test_silent_callers_do_not_keep_the_driver_from_being_heard(tmp_path: Path) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(CALLERS)
+    driver = DriverProcess([sys.executable, str(script)], "jar", {}, "", b"", b"")
+    try:
+        assert driver.await_port(20.0) == 4711
+    finally:
+        driver.stop()

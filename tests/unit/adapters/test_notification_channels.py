@@ -7,8 +7,10 @@ import socket
 import socketserver
 import ssl
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from email import message_from_string
 from email.policy import default
@@ -17,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.dripping import Dripping
+from yarnam.adapters import notification_channels
 from yarnam.adapters.notification_channels import ChannelSender
 from yarnam.core.model.job_spec import ChannelKind, ChannelSpec
 from yarnam.core.model.job_status import JobState
@@ -43,6 +47,7 @@ class Receiver:
     def __init__(self) -> None:
         self.bodies: list[dict[str, object]] = []
         self.status = 200
+        self.location = ""
         self.server: HTTPServer
 
 
@@ -67,6 +72,8 @@ def receiver() -> Iterator[tuple[Receiver, str]]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             found.bodies.append(json.loads(body))
             self.send_response(found.status)
+            if found.location:
+                self.send_header("Location", found.location)
             self.end_headers()
             self.wfile.write(self.path.encode())
 
@@ -269,3 +276,42 @@ def test_a_mail_that_is_refused_quotes_nothing(tls_mail_server: socketserver.TCP
         sender.send(0, NOTE)
     assert str(caught.value) == "SMTPRecipientsRefused"
     assert SECRET not in sender.describe(0)
+
+
+def test_a_receiver_that_redirects_has_not_taken_it(receiver: tuple[Receiver, str]) -> None:
+    found, url = receiver
+    found.status, found.location = 302, f"{url}/elsewhere"
+    with pytest.raises(Unavailable, match=r"^HTTP 302$"):
+        ChannelSender([ChannelSpec(ChannelKind.WEBHOOK, url)]).send(0, NOTE)
+
+
+def test_a_mail_over_tls_from_the_first_byte(tls_mail_server: socketserver.TCPServer) -> None:
+    context: ssl.SSLContext = tls_mail_server.context  # type: ignore[attr-defined]
+    tls_mail_server.socket = context.wrap_socket(tls_mail_server.socket, server_side=True)
+    url = f"smtps://user:{SECRET}@localhost:{tls_mail_server.server_address[1]}"
+    ChannelSender([ChannelSpec(ChannelKind.MAIL, url, to=("a@example.com",))]).send(0, NOTE)
+    assert len(tls_mail_server.mails) == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "smtp", "smtps"])
+def test_a_receiver_that_sends_byte_after_byte_is_left(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notification_channels, "LIMIT_S", 0.3)
+    first = {"smtp": b"220 ", "http": b"HTTP/1.0 200 OK\r\nX: "}.get(scheme, b"")
+    with closing(Dripping(first)) as server:
+        url = f"{scheme}://127.0.0.1:{server.port}"
+        kind = ChannelKind.MAIL if "smtp" in scheme else ChannelKind.WEBHOOK
+        began_s = time.monotonic()
+        with pytest.raises(Unavailable):
+            ChannelSender([ChannelSpec(kind, url, to=("a@example.com",))]).send(0, NOTE)
+        assert time.monotonic() - began_s < notification_channels.TIMEOUT_S
+
+
+def test_slacks_own_markup_is_text(receiver: tuple[Receiver, str]) -> None:
+    found, url = receiver
+    note = replace(NOTE, message="<!channel> a & <https://example.com|here>", hint="")
+    ChannelSender([ChannelSpec(ChannelKind.SLACK, url)]).send(0, note)
+    ((_, text),) = found.bodies[0].items()
+    assert isinstance(text, str)
+    assert "&lt;!channel&gt; a &amp; &lt;https://example.com|here&gt;" in text

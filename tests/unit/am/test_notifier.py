@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
+from tests.fakes.notifications import FakeNotificationSender
 from tests.fakes.serial_executor import InlineSerialExecutor
 from tests.fakes.state_store import FakeStore
 from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job, record_of
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.notifier import TRIES, Notifier, notification_of, notify_failure
+from yarnam.am.serial_executor import ThreadSerialExecutor
 from yarnam.am.status_report import AmFacts
 from yarnam.core.model.job_spec import ChannelKind, ChannelSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import Unavailable
+from yarnam.ports.notifications import Notification
 
 pytestmark = pytest.mark.asyncio
 
@@ -160,9 +164,35 @@ async def test_the_end_of_a_job_whose_am_has_failed_is_reported_once() -> None:
     verdict = Verdict(VerdictKind.FAILED, 70, "the ApplicationMaster failed", "", 50.0)
     for _ in range(2):
         notifier = Notifier(
-            SPEC.notify, disk.receiver, FakeStore(disk.store, 2), InlineSerialExecutor(),
+            SPEC.notify, disk.receiver, FakeStore(disk.store, 2), lambda _: InlineSerialExecutor(),
             AmSettings(), asyncio.sleep,
         )  # fmt: skip
         await notify_failure(notifier, record_of(SPEC), AmFacts(APPLICATION, 2), verdict)
     assert disk.receiver.states == [(0, "FAILED"), (1, "FAILED")]
     assert disk.receiver.sent[0][1].exit_code == 70
+
+
+async def test_a_receiver_that_does_not_answer_delays_no_other_channel() -> None:
+    class Halting(FakeNotificationSender):
+        def send(self, channel: int, notification: Notification) -> None:
+            if channel == 0:
+                is_over.wait(60)
+            super().send(channel, notification)
+
+    is_over = threading.Event()
+    receiver = Halting()
+    notifier = Notifier(
+        (ENDS, ENDS), receiver, FakeStore(Disk().store, 1), ThreadSerialExecutor, AmSettings(),
+        asyncio.sleep,
+    )  # fmt: skip
+    verdict = Verdict(VerdictKind.SUCCEEDED, 0, "", "", 50.0)
+    notifier.see(JobStatus(APPLICATION, "train", "u", "q", JobState.SUCCEEDED, verdict=verdict))
+    try:
+        for _ in range(1000):
+            await asyncio.sleep(0.01)
+            if receiver.states:
+                break
+        assert receiver.states == [(1, "SUCCEEDED")]
+    finally:
+        is_over.set()
+        await notifier.close()

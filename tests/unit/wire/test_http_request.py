@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import io
 import threading
+import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from yarnam.wire.http_request import HttpError, request
+from tests.fakes.dripping import Dripping
+from yarnam.wire.http_request import HttpError, _Redirects, request
 
 
 class Packing:
@@ -128,3 +133,30 @@ def test_the_same_server_may_send_it_on(pair: tuple[Redirecting, Redirecting]) -
     other.location = f"{server.url}/there"
     request(f"{other.url}/here", timeout_s=5.0)
     assert server.asked[2:] == [""]
+
+
+@pytest.mark.parametrize("first", [b"", b"HTTP/1.0 200 OK\r\nX: ", b"HTTP/1.0 200 OK\r\n\r\n"])
+def test_a_server_that_sends_byte_after_byte_is_left_at_the_deadline(first: bytes) -> None:
+    with closing(Dripping(first)) as server, pytest.raises(HttpError, match=r"within 0\.3 s"):
+        request(f"http://127.0.0.1:{server.port}/", timeout_s=10, limit_s=0.3)
+
+
+def test_a_redirection_that_is_not_followed_is_an_error(
+    pair: tuple[Redirecting, Redirecting],
+) -> None:
+    first, second = pair
+    first.location = f"{second.url}/there"
+    with pytest.raises(HttpError, match="HTTP 30") as caught:
+        request(f"{first.url}/here", timeout_s=5, follows=False)
+    assert caught.value.status == 307
+    assert not second.asked
+
+
+def test_no_redirection_leads_from_https_to_http() -> None:
+    asked = urllib.request.Request("https://rm.example/page")
+    for has_credentials in (True, False):
+        redirects = _Redirects(has_credentials=has_credentials, follows=True)
+        found = redirects.redirect_request(
+            asked, io.BytesIO(), 302, "", HTTPMessage(), "http://rm.example/page"
+        )
+        assert found is None, "urllib raises the 302 itself"

@@ -84,7 +84,7 @@ def _parts(
     notify = None
     if ports.notify is not None:
         notify = notifier.Notifier(
-            record.job.notify, ports.notify, ports.store, executors.notify, settings, ports.sleep
+            record.job.notify, ports.notify, ports.store, ports.executor, settings, ports.sleep
         )
     return AmParts(
         inbox,

@@ -136,9 +136,14 @@ def serve(
             return verdict.exit_code  # YARN starts another attempt
         verdict = _persisted(ports.store, verdict)
         if ports.notify is not None:
-            sender, executor = ports.notify, ThreadSerialExecutor("notify")
+            sender = ports.notify
             last = notifier.Notifier(
-                record.job.notify, sender, ports.store, executor, AmSettings(), asyncio.sleep
+                record.job.notify,
+                sender,
+                ports.store,
+                ThreadSerialExecutor,
+                AmSettings(),
+                asyncio.sleep,
             )
             asyncio.run(notifier.notify_failure(last, record, facts, verdict))
         remove_secrets(ports.store)
