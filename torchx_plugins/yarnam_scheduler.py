@@ -29,6 +29,7 @@ from yarnam.cli.rendering.console import is_terminal, process_line
 from yarnam.client import Job
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.printable import printable
+from yarnam.spec.yaml_tree import plain_document
 
 BACKEND = "yarnam"
 COORDINATOR = "YARNAM_COORDINATOR_HOST"
@@ -162,7 +163,7 @@ def spec_of(app: AppDef, cfg: Any) -> dict[str, Any]:
     """The app as yarnam's spec. Raises ValueError for what a job on YARN cannot be."""
     spec: dict[str, Any] = {}
     if cfg.get("spec"):
-        spec = dict(yaml.safe_load(Path(cfg["spec"]).read_text()) or {})
+        spec = dict(plain_document(Path(cfg["spec"]).read_text(), cfg["spec"]) or {})
     spec |= {"version": 1, "name": app.name, "queue": cfg["queue"]}
     if cfg.get("code"):
         spec["code"] = cfg["code"]

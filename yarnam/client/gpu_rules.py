@@ -20,10 +20,10 @@ from typing import Any
 
 from yarnam._light_imports import on_first_use
 from yarnam.core.model.gpu_names import NO_RULES, GpuModelRules
-from yarnam.errors import BadConfig
+from yarnam.errors import BadConfig, BadSpec
 
 with on_first_use():
-    import yaml
+    from yarnam.spec import yaml_tree
 
 FILE_NAME = "gpu-models.yaml"
 VARIABLE = "YARNAM_GPU_MODELS"
@@ -48,9 +48,9 @@ def read_rules(conf_dir: Path, environ: Mapping[str, str]) -> GpuModelRules:
 def rules_from(text: str, where: str) -> GpuModelRules:
     """Raises BadConfig, naming ``where`` and what is wrong."""
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadConfig(f"{where}: not valid YAML: {error}") from error
+        document = yaml_tree.plain_document(text, where)
+    except BadSpec as error:
+        raise BadConfig(error.message) from error
     if document is None:
         return NO_RULES
     hint = "See docs/how-to/gpu-models.md."

@@ -9,9 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
-from yarnam.errors import BadConfig
+from yarnam.errors import BadConfig, BadSpec
+from yarnam.spec.yaml_tree import plain_document
 
 GpuSource = Literal["auto", "simulated", "real"]
 SchedulerName = Literal["fair", "capacity"]
@@ -226,9 +225,9 @@ def read_shape(path: Path) -> ClusterShape:
     except OSError as error:
         raise BadConfig(f"{path}: {error.strerror or error}") from error
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadConfig(f"{path} is not YAML: {error}") from error
+        document = plain_document(text, str(path))
+    except BadSpec as error:
+        raise BadConfig(error.message) from error
     if document is None:
         document = {}
     if not isinstance(document, dict):

@@ -18,9 +18,10 @@ from yarnam.core.model.outcomes import (
     RetryAction,
     Source,
 )
-from yarnam.errors import BadConfig, Blame
+from yarnam.errors import BadConfig, BadSpec, Blame
 from yarnam.spec.sections.failure_sections import MAX_RULES, FailureRuleEntry
 from yarnam.spec.sections.section_base import Section
+from yarnam.spec.yaml_tree import plain_document
 
 SHIPPED_FILE = Path(__file__).with_name("failure_rules.yaml")
 
@@ -111,9 +112,9 @@ def site_rules(conf_dir: Path | None, environ: Mapping[str, str]) -> tuple[Failu
 def _site_rules(text: str, where: str) -> tuple[FailureRule, ...]:
     hint = "It has a list `rules`, as retry.rules of a job: docs/reference/failure-rules.md"
     try:
-        found = _SiteFile.model_validate(yaml.safe_load(text) or {})
-    except yaml.YAMLError as error:
-        raise BadConfig(f"{where}: not valid YAML: {error}", hint=hint) from error
+        found = _SiteFile.model_validate(plain_document(text, where) or {})
+    except BadSpec as error:
+        raise BadConfig(error.message, hint=hint) from error
     except ValidationError as error:
         said = (
             f"{where}: {'.'.join(str(part) for part in each['loc'])}: {each['msg']}"

@@ -21,7 +21,7 @@ from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
 from yarnam.core.model.printable import printable
-from yarnam.errors import SpecProblem
+from yarnam.errors import BadSpec, SpecProblem
 from yarnam.spec.values.scalars import resolve_plain
 
 Path = tuple[Union[str, int], ...]
@@ -143,6 +143,36 @@ def tree_from_text(text: str, source: str) -> Tree:
             tree.add((), f"a spec must be a mapping of keys to values, not {what}")
         tree.value = None
     return tree
+
+
+def plain_document(text: str, source: str) -> Any:
+    """The value of a YAML file that is not a spec, as PyYAML reads it, within the limits of a spec;
+    ``None`` for an empty file. Raises BadSpec."""
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise BadSpec(f"{source} is larger than 1 MiB")
+    try:
+        loader = yaml.SafeLoader(text.removeprefix("\ufeff"))
+        root: Node | None = loader.get_single_node()
+        if root is None:
+            return None
+        if any(number >= MAX_NODES for number, _ in enumerate(_unfolded(root, ()))):
+            raise BadSpec(f"{source} has more than {MAX_NODES} values")
+        return loader.construct_document(root)
+    except RecursionError:
+        raise BadSpec(f"{source} is nested too deeply") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # ValueError is raised for a date such as 2001-99-99, and for a number of 5,000 digits.
+        raise BadSpec(f"{source} is not valid YAML: {error}") from error
+
+
+def _unfolded(node: Node, above: tuple[int, ...]) -> Iterator[None]:
+    """One item for each value, those of aliases wherever they stand. Raises RecursionError."""
+    if id(node) in above or len(above) > MAX_DEPTH:
+        raise RecursionError
+    yield
+    for part in node.value if not isinstance(node, ScalarNode) else ():
+        for inner in part if isinstance(part, tuple) else (part,):
+            yield from _unfolded(inner, (*above, id(node)))
 
 
 def _compose(text: str, tree: Tree) -> Node | None:

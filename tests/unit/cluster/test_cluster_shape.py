@@ -90,7 +90,7 @@ def test_a_file_is_read_and_names_its_neighbours_relative_to_itself(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("nodes: [", "not YAML"), ("- 1", "mapping, not a list"), ("nodes: 0", "nodes is 0")],
+    [("nodes: [", "not valid YAML"), ("- 1", "mapping, not a list"), ("nodes: 0", "nodes is 0")],
 )
 def test_a_bad_file_is_named_in_the_error(tmp_path: Path, content: str, says: str) -> None:
     file = tmp_path / "shape.yaml"

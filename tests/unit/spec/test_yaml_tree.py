@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from yarnam.errors import BadSpec
 from yarnam.spec.values.scalars import Ambiguous, TypedFloat, TypedInt, resolve_plain
-from yarnam.spec.yaml_tree import MAX_BYTES, tree_from_mapping, tree_from_text
+from yarnam.spec.yaml_tree import MAX_BYTES, plain_document, tree_from_mapping, tree_from_text
 
 
 def read(text: str) -> Any:
@@ -188,3 +189,37 @@ def test_values_from_python() -> None:
         "spec: b: values of type object are not supported",
         "spec: c: contains a NUL or half of a surrogate pair, which cannot be passed to a process",
     ]
+
+
+def unfolding(depth: int) -> str:
+    """Aliases in aliases: ten times the values with each line."""
+    rows = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, depth)]
+    return "\n".join(["a0: &a0 [x]", *rows])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (unfolding(9), "more than 100000 values"),
+        ("a: &a {b: *a}", "nested too deeply"),
+        ("a: " + "[" * 5000, "nested too deeply"),
+        ("a: " + "[" * 60 + "]" * 60, "nested too deeply"),
+        ("a: " + "9" * 5000, "not valid YAML"),
+        ("a: 2001-99-99", "not valid YAML"),
+        ("a: !!python/object:os.system x", "not valid YAML"),
+        ("? [a]\n: b", "not valid YAML"),
+        ("#" * (1 << 20) + "x", "larger than 1 MiB"),
+        ("a: \x00", "not valid YAML"),
+    ],
+)
+def test_a_hostile_document_is_an_error_within_limits(text: str, why: str) -> None:
+    with pytest.raises(BadSpec, match=why) as caught:
+        plain_document(text, "job.yaml")
+    assert caught.value.message.startswith("job.yaml ")
+
+
+def test_a_document_is_read_as_pyyaml_does() -> None:
+    assert plain_document("a: &x [1, yes, null]\nb: *x\n", "f") == {"a": [1, True, None]} | {
+        "b": [1, True, None]
+    }
+    assert plain_document("# nothing\n", "f") is None

@@ -21,6 +21,7 @@ with on_first_use():
     from hdfs_utils.config import configuration
     from yarnam import spec
     from yarnam.cli.jobs import submit_command
+    from yarnam.spec import yaml_tree
     from yarnam.spec.importers import openpai, tony
 
 if TYPE_CHECKING:
@@ -147,10 +148,7 @@ def _former(file: Path, kind: str) -> UsageError:
 
 
 def _document(file: Path) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(_read(file))
-    except yaml.YAMLError as error:
-        raise BadSpec(f"{file} is no YAML: {error}") from error
+    document = yaml_tree.plain_document(_read(file), str(file))
     if not isinstance(document, dict):
         raise BadSpec(f"{file} is not a mapping")
     return document
