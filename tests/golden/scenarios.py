@@ -312,7 +312,7 @@ def goes_on_while_tasks_come_and_go() -> Play:
     (new,) = play.grows(1)
     play.after(1.0).started(new)
     play.ask_size(2)
-    (leaving,) = play.gang.leaving
+    (leaving,) = play.gang.resizing.leaving
     play.after(1.0).exited(leaving.ask, stopped(0), stopped(1))
     play.after(5.0).end(play.asks()[0], ContainerEnd.LOST, "node lost")
     play.stop_rest()

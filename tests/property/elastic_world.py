@@ -90,10 +90,10 @@ class ElasticWorld(World):
         event = ScaleRequested(
             self.now_s, "the program", tasks, is_program=True, scheduled=scheduled
         )
-        is_users, before = self.gang.is_sized_by_user, self.gang.requested_size
+        is_users, before = self.gang.size_request.is_by_user, self.gang.size_request.tasks
         self.deliver(event)
         if is_users:
-            require(self.gang.requested_size == before, "a user's size comes first")
+            require(self.gang.size_request.tasks == before, "a user's size comes first")
 
     def look_is_answered(
         self, spare: int, excess: int = 0, waiting: int = 0, outranked: int = 0
@@ -141,7 +141,7 @@ class ElasticWorld(World):
             require(0 <= wanted.count <= MOST - tasks, f"asks about {wanted.count} more")
             self.looks.append(action)
             return
-        if isinstance(action, RequestPlan) and self.gang.growth is not None:
+        if isinstance(action, RequestPlan) and self.gang.resizing.growth is not None:
             require(action.supplement is not None, "the whole gang is planned while it runs")
         super()._perform(action, before)
 
@@ -169,10 +169,20 @@ class ElasticWorld(World):
             self.resizes += 1
             self.extra_attempts += 1
             if stopping is not None and stopping.kind is StopKind.RESIZED and self.is_calm:
-                paid = (gang.restarts, gang.failures, gang.preemptions, gang.user_retries)
+                paid = (
+                    gang.retries.restarts,
+                    gang.acquisition.failures,
+                    gang.retries.preemptions,
+                    gang.retries.user_retries,
+                )
                 require(
                     paid
-                    == (before.restarts, before.failures, before.preemptions, before.user_retries),
+                    == (
+                        before.retries.restarts,
+                        before.acquisition.failures,
+                        before.retries.preemptions,
+                        before.retries.user_retries,
+                    ),
                     "a change of size was not free",
                 )
                 wanted = stopping.to
@@ -181,26 +191,34 @@ class ElasticWorld(World):
             elif stopping is None or stopping.kind is not StopKind.RESIZED:
                 require(len(gang.members) <= len(before.members), "a loss that made it larger")
             return
-        if gang.preemptions > before.preemptions and gang.phase in LAUNCHES:
-            require(gang.restarts == before.restarts, "a preemption was not free")
+        if gang.retries.preemptions > before.retries.preemptions and gang.phase in LAUNCHES:
+            require(gang.retries.restarts == before.retries.restarts, "a preemption was not free")
             return
         if gang.attempt > before.attempt and stopping is not None:
-            is_free = stopping.kind is StopKind.RESIZED and gang.restarts == before.restarts
+            is_free = (
+                stopping.kind is StopKind.RESIZED
+                and gang.retries.restarts == before.retries.restarts
+            )
             require(not is_free, "recovered for free")
         super()._check_recovery(before)
 
     def _check_growth(self, before: Gang) -> None:
         gang = self.gang
-        if gang.growth is None:
+        if gang.resizing.growth is None:
             return
-        require(gang.attempt == before.attempt or before.growth is None, "a growth outlived a try")
+        require(
+            gang.attempt == before.attempt or before.resizing.growth is None,
+            "a growth outlived a try",
+        )
         require(gang.phase in {Phase.RUNNING, Phase.STOPPING}, f"a growth in {gang.phase}")
-        require(gang.growth.to <= MOST, "grows beyond the most")
+        require(gang.resizing.growth.to <= MOST, "grows beyond the most")
         kinds = {timer.timer.kind for timer in gang.timers}
-        if gang.growth.members and gang.phase is Phase.RUNNING:
+        if gang.resizing.growth.members and gang.phase is Phase.RUNNING:
             require(TimerKind.GROWTH in kinds, "a growth without a limit")
-            tasks = len(gang.members) - self._others() + len(gang.growth.members)
-            require(tasks == gang.growth.to, f"grows to {tasks}, not {gang.growth.to}")
+            tasks = len(gang.members) - self._others() + len(gang.resizing.growth.members)
+            require(
+                tasks == gang.resizing.growth.to, f"grows to {tasks}, not {gang.resizing.growth.to}"
+            )
         if gang.phase is Phase.STOPPING:
             assert gang.stopping is not None
             require(gang.stopping.kind is StopKind.RESIZED, "holds on to a growth at an end")

@@ -230,16 +230,16 @@ class Violation(AssertionError):
 
 def excluded(gang: Gang, policy: GangPolicy, now_s: float) -> tuple[NodeId, ...]:
     """Nodes that must get no task now: the job's own list, then its blacklist."""
-    mine = (one.node for one in gang.exclusions if now_s < one.until_s)
+    mine = (one.node for one in gang.nodes.exclusions if now_s < one.until_s)
     return tuple(dict.fromkeys((*policy.excluded, *mine)))
 
 
 def most_excluded(gang: Gang, policy: GangPolicy) -> int:
     """How many nodes may be on the blacklist at once."""
     share = policy.retry.blacklist.max_share
-    if not gang.cluster_nodes:
+    if not gang.nodes.cluster_nodes:
         return 1 if share else 0
-    return int(share * gang.cluster_nodes + 1e-9)
+    return int(share * gang.nodes.cluster_nodes + 1e-9)
 
 
 def require(fact: object, text: str) -> None:
@@ -430,7 +430,7 @@ class World:
             self.plans.clear()
             return
         out = excluded(self.gang, self.policy, self.now_s)
-        unfit = (one.node for one in self.gang.refusals if one.is_unfit)
+        unfit = (one.node for one in self.gang.acquisition.refusals if one.is_unfit)
         out = tuple(dict.fromkeys((*out, *unfit)))
         require(out == action.excluded, "the planner must know who is out")
         last = [*action.suspects, *action.doubtful]
@@ -708,14 +708,22 @@ class World:
 
     def _check_bounds(self) -> None:
         gang, policy = self.gang, self.policy
-        require(gang.failures <= policy.attempts, "more failed attempts than allowed")
+        require(gang.acquisition.failures <= policy.attempts, "more failed attempts than allowed")
         require(
-            gang.failures < policy.attempts or gang.phase in FINAL_PHASES,
+            gang.acquisition.failures < policy.attempts or gang.phase in FINAL_PHASES,
             "goes on after the last attempt",
         )
-        require(gang.restarts <= policy.retry.max_restarts, "more restarts than allowed")
-        require(gang.user_retries <= policy.retry.on_user_failure, "more user retries than allowed")
-        free = gang.restarts + gang.user_retries + gang.preemptions + self.am_attempt
+        require(gang.retries.restarts <= policy.retry.max_restarts, "more restarts than allowed")
+        require(
+            gang.retries.user_retries <= policy.retry.on_user_failure,
+            "more user retries than allowed",
+        )
+        free = (
+            gang.retries.restarts
+            + gang.retries.user_retries
+            + gang.retries.preemptions
+            + self.am_attempt
+        )
         free += self.transients
         if gang.pre_run is not None:
             require(gang.pre_run.retries <= PRE_RUN_RETRIES, "more pre-runs than allowed")
@@ -732,7 +740,7 @@ class World:
         if gang.is_pre_run:
             held = [ask for ask, truth in self.truths.items() if truth.target.role != PRE_RUN_ROLE]
             require(not held and len(gang.members) <= 1, "a pre-run asked for more than its task")
-            counts = (gang.restarts, gang.user_retries, gang.preemptions)
+            counts = (gang.retries.restarts, gang.retries.user_retries, gang.retries.preemptions)
             require(counts == (0, 0, 0), "a pre-run used up retries of the gang")
             limits = {timer.timer.kind for timer in gang.timers}
             is_limited = gang.phase is not Phase.RUNNING or TimerKind.PRE_RUN in limits
@@ -755,7 +763,10 @@ class World:
         relaunched = gang.attempt > before.attempt and before.phase in {Phase.STOPPING, *LAUNCHED}
         if relaunched and is_same_kind:
             self.recoveries += 1
-            cost = (gang.restarts - before.restarts, gang.failures - before.failures)
+            cost = (
+                gang.retries.restarts - before.retries.restarts,
+                gang.acquisition.failures - before.acquisition.failures,
+            )
             stopping = before.stopping
             ran = before.phase is Phase.RUNNING or (stopping is not None and stopping.was_running)
             # A process that failed is paid for as one that ran, whoever else had not started yet.
@@ -763,30 +774,38 @@ class World:
             require(cost in allowed, f"a recovery that cost {cost}")
             self.recoveries_at_launch += not ran
             require(before.attempt not in self.preempted, "a preempted gang was kept")
-        self.transients += gang.transients_in_row > before.transients_in_row
-        if gang.preemptions > before.preemptions:
-            paid = (gang.restarts, gang.failures, gang.user_retries)
+        self.transients += gang.retries.transients_in_row > before.retries.transients_in_row
+        if gang.retries.preemptions > before.retries.preemptions:
+            paid = (gang.retries.restarts, gang.acquisition.failures, gang.retries.user_retries)
             require(
-                paid == (before.restarts, before.failures, before.user_retries),
+                paid
+                == (
+                    before.retries.restarts,
+                    before.acquisition.failures,
+                    before.retries.user_retries,
+                ),
                 "a preemption was not free",
             )
             require(not gang.members and gang.search is None, "a preempted gang holds on")
 
     def _check_blacklist(self, event: Event, before: Gang) -> None:
         gang, policy = self.gang, self.policy
-        live = [e for e in gang.exclusions if self.now_s < e.until_s]
+        live = [e for e in gang.nodes.exclusions if self.now_s < e.until_s]
         cap = most_excluded(gang, policy)
         require(len(live) <= cap, f"{len(live)} nodes are excluded, at most {cap} may be")
-        struck = {strike.node for strike in gang.strikes}
+        struck = {strike.node for strike in gang.nodes.strikes}
         require({e.node for e in live} <= struck, "excluded without a strike of its own")
         if isinstance(event, AmRestarted):
-            kept = set(before.exclusions) <= set(gang.exclusions)
-            kept &= set(before.strikes) <= set(gang.strikes)
-            kept &= before.suspicions == gang.suspicions
+            kept = set(before.nodes.exclusions) <= set(gang.nodes.exclusions)
+            kept &= set(before.nodes.strikes) <= set(gang.nodes.strikes)
+            kept &= before.nodes.suspicions == gang.nodes.suspicions
             require(kept, "a new ApplicationMaster forgot the blacklist")
             if before.phase is not Phase.STOPPING:
                 # There all ends may be known by now, and one may speak against a node.
-                same = (before.exclusions, before.strikes) == (gang.exclusions, gang.strikes)
+                same = (before.nodes.exclusions, before.nodes.strikes) == (
+                    gang.nodes.exclusions,
+                    gang.nodes.strikes,
+                )
                 require(same, "a new ApplicationMaster blamed a node")
                 require(_counts(gang) == _counts(before), "a new ApplicationMaster forgot counts")
             if before.phase is Phase.BACKING_OFF:
@@ -1111,12 +1130,12 @@ class World:
 
 def _counts(gang: Gang) -> tuple[int, ...]:
     return (
-        gang.failures,
-        gang.restarts,
-        gang.user_retries,
-        gang.preemptions,
-        gang.preempted_in_row,
-        gang.refused_plans,
+        gang.acquisition.failures,
+        gang.retries.restarts,
+        gang.retries.user_retries,
+        gang.retries.preemptions,
+        gang.retries.preempted_in_row,
+        gang.acquisition.refused_plans,
         len(gang.history),
     )
 

@@ -33,7 +33,7 @@ def in_place_job(*, recovery_timeout_s: float = 60.0) -> JobSpec:
 
 def coming(gang: Gang) -> tuple[Member, ...]:
     """Those that have been launched, and are no members yet."""
-    growth = gang.growth.members if gang.growth is not None else ()
+    growth = gang.resizing.growth.members if gang.resizing.growth is not None else ()
     return tuple(member for member in growth if member.task is not None)
 
 
@@ -47,12 +47,12 @@ class InPlaceWorld(ElasticWorld):
     # ---- moves -------------------------------------------------------------------------------
 
     def _fair_yarn(self, *, exits: bool = True) -> bool:
-        for member in (*coming(self.gang), *self.gang.leaving):
+        for member in (*coming(self.gang), *self.gang.resizing.leaving):
             truth = self.truths[member.ask]
             if truth.is_ended or truth.is_released or truth.is_exited:
                 continue
             self.now_s += 0.1
-            if member in self.gang.leaving:
+            if member in self.gang.resizing.leaving:
                 self._task_ends(member.ask, ExitKind.STOPPED)
             else:
                 self.inflight.append(TaskStarted(self.now_s, member.ask, truth.launched))
@@ -76,7 +76,7 @@ class InPlaceWorld(ElasticWorld):
     def _perform(self, action: Action, before: Gang) -> None:
         runs_on = self.gang.phase is before.phase is Phase.RUNNING
         if isinstance(action, StopTask) and runs_on:
-            leaving = [member.ask for member in self.gang.leaving]
+            leaving = [member.ask for member in self.gang.resizing.leaving]
             require(action.ask in leaving, f"{action.ask} is stopped, and does not leave")
             told = [member.ask for member in self.launches[-1].members]
             require(action.ask not in told, f"{action.ask} is stopped before the others know it")
@@ -115,11 +115,15 @@ class InPlaceWorld(ElasticWorld):
 
     def _check(self, event: Event, before: Gang, actions: tuple[Action, ...]) -> None:
         gang = self.gang
-        self.left += len(gang.leaving) > len(before.leaving)
+        self.left += len(gang.resizing.leaving) > len(before.resizing.leaving)
         kinds = {timer.timer.kind for timer in gang.timers}
-        require(not gang.leaving or gang.phase is Phase.RUNNING, f"leaving in {gang.phase}")
+        require(
+            not gang.resizing.leaving or gang.phase is Phase.RUNNING, f"leaving in {gang.phase}"
+        )
         if gang.phase is Phase.RUNNING:
-            require((TimerKind.STOP in kinds) == bool(gang.leaving), "leaving without a limit")
+            require(
+                (TimerKind.STOP in kinds) == bool(gang.resizing.leaving), "leaving without a limit"
+            )
             crew = {member.ask for member in (*gang.members, *coming(gang))}
             told = {member.ask for member in self.launches[-1].members}
             require(crew == told, "the first task knows of others")
@@ -134,7 +138,7 @@ class InPlaceWorld(ElasticWorld):
         gang = self.gang
         first = next(one for one in self.launches if one.attempt == gang.attempt).members[0]
         require(gang.members[0].ask == first.ask, "the first task is another one")
-        tasks = [m.task for m in (*gang.members, *coming(gang), *gang.leaving)]
+        tasks = [m.task for m in (*gang.members, *coming(gang), *gang.resizing.leaving)]
         require(len(set(tasks)) == len(tasks), f"one name, two tasks: {tasks}")
         if before.phase is not Phase.RUNNING:
             return
@@ -147,8 +151,18 @@ class InPlaceWorld(ElasticWorld):
         gang = self.gang
         if gang.phase is before.phase is Phase.RUNNING:
             self._check_growth(before)
-            paid = (gang.restarts, gang.failures, gang.user_retries, len(gang.history))
-            was = (before.restarts, before.failures, before.user_retries, len(before.history))
+            paid = (
+                gang.retries.restarts,
+                gang.acquisition.failures,
+                gang.retries.user_retries,
+                len(gang.history),
+            )
+            was = (
+                before.retries.restarts,
+                before.acquisition.failures,
+                before.retries.user_retries,
+                len(before.history),
+            )
             require(paid == was, "a change of size was not free")
             require(LEAST <= len(gang.members) <= MOST, f"{len(gang.members)} tasks run")
             require(gang.size == len(gang.members), "another size than it says")

@@ -77,7 +77,7 @@ def test_walks(seed: int) -> None:
     world.drain()
     again = account_all(job, 0.0, world.seen)[0]
     assert again == world.gang, "the journal tells another story"
-    assert again.requested_size == world.gang.requested_size
+    assert again.size_request.tasks == world.gang.size_request.tasks
 
 
 def test_the_walks_do_change_sizes() -> None:
@@ -97,13 +97,17 @@ def test_the_walks_do_change_sizes() -> None:
 def _forgets_the_growth(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
     after, actions = step(gang, event, policy)
     is_stopped = after.phase is Phase.STOPPING and gang.phase is Phase.RUNNING
-    return (replace(after, growth=None) if is_stopped else after), actions
+    return (
+        replace(after, resizing=replace(after.resizing, growth=None)) if is_stopped else after
+    ), actions
 
 
 def _a_resize_costs(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
     after, actions = step(gang, event, policy)
     if after.attempt > gang.attempt and after.phase is Phase.LAUNCHING:
-        after = replace(after, failures=after.failures + 1)
+        after = replace(
+            after, acquisition=replace(after.acquisition, failures=after.acquisition.failures + 1)
+        )
     return after, actions
 
 

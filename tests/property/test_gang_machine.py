@@ -475,7 +475,7 @@ def replaces_for_free(
     gang: Gang, event: Event, policy: GangPolicy
 ) -> tuple[Gang, tuple[Action, ...]]:
     after, actions = step(gang, event, policy)
-    return replace(after, restarts=0), actions
+    return replace(after, retries=replace(after.retries, restarts=0)), actions
 
 
 def goes_on_without_the_missing(
@@ -509,8 +509,9 @@ def charges_for_preemptions(
     gang: Gang, event: Event, policy: GangPolicy
 ) -> tuple[Gang, tuple[Action, ...]]:
     after, actions = step(gang, event, policy)
-    paid = after.preemptions - gang.preemptions
-    return replace(after, failures=after.failures + paid), actions
+    paid = after.retries.preemptions - gang.retries.preemptions
+    counted = replace(after.acquisition, failures=after.acquisition.failures + paid)
+    return replace(after, acquisition=counted), actions
 
 
 def believes_reports_of_older_launches(
@@ -525,7 +526,7 @@ def excludes_nobody(
     gang: Gang, event: Event, policy: GangPolicy
 ) -> tuple[Gang, tuple[Action, ...]]:
     after, actions = step(gang, event, policy)
-    return replace(after, exclusions=()), actions
+    return replace(after, nodes=replace(after.nodes, exclusions=())), actions
 
 
 def trusts_the_blacklisted(
@@ -533,8 +534,8 @@ def trusts_the_blacklisted(
 ) -> tuple[Gang, tuple[Action, ...]]:
     if not isinstance(event, ContainerGranted):
         return step(gang, event, policy)
-    after, actions = step(replace(gang, exclusions=()), event, policy)
-    return replace(after, exclusions=gang.exclusions), actions
+    after, actions = step(replace(gang, nodes=replace(gang.nodes, exclusions=())), event, policy)
+    return replace(after, nodes=replace(after.nodes, exclusions=gang.nodes.exclusions)), actions
 
 
 def excludes_on_hearsay(
@@ -543,20 +544,24 @@ def excludes_on_hearsay(
     after, actions = step(gang, event, policy)
     if isinstance(event, NodesSuspected):
         heard = Exclusion(event.nodes[0], event.at_s, event.at_s + 10.0, "they say so")
-        return replace(after, exclusions=(heard,)), actions
+        return replace(after, nodes=replace(after.nodes, exclusions=(heard,))), actions
     return after, actions
 
 
 def knows_no_cap(gang: Gang, event: Event, policy: GangPolicy) -> tuple[Gang, tuple[Action, ...]]:
-    after, actions = step(replace(gang, cluster_nodes=1000), event, policy)
-    return replace(after, cluster_nodes=gang.cluster_nodes), actions
+    after, actions = step(
+        replace(gang, nodes=replace(gang.nodes, cluster_nodes=1000)), event, policy
+    )
+    return replace(
+        after, nodes=replace(after.nodes, cluster_nodes=gang.nodes.cluster_nodes)
+    ), actions
 
 
 def forgets_the_blacklist_with_its_am(
     gang: Gang, event: Event, policy: GangPolicy
 ) -> tuple[Gang, tuple[Action, ...]]:
     if isinstance(event, AmRestarted):
-        gang = replace(gang, strikes=(), exclusions=())
+        gang = replace(gang, nodes=replace(gang.nodes, strikes=(), exclusions=()))
     return step(gang, event, policy)
 
 
@@ -662,7 +667,8 @@ def starts_where_a_node_was_excluded_meanwhile(
     after, actions = step(gang, event, policy)
     is_left = gang.phase is Phase.STAGING and after.phase is not Phase.STAGING
     if is_left and isinstance(event, NodesSuspected):
-        return replace(gang, suspicions=after.suspicions, exclusions=after.exclusions), ()
+        heard, out = after.nodes.suspicions, after.nodes.exclusions
+        return replace(gang, nodes=replace(gang.nodes, suspicions=heard, exclusions=out)), ()
     return after, actions
 
 

@@ -102,7 +102,7 @@ def _starts_all_again(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
 
 def _forgets_who_leaves(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
     after, actions = step(gang, event, policy)
-    return replace(after, leaving=()), actions
+    return replace(after, resizing=replace(after.resizing, leaving=())), actions
 
 
 def _waits_for_ever(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:

@@ -230,8 +230,8 @@ def _size(gang: Gang, job: JobSpec) -> SizeStatus | None:
         role.min_tasks,
         role.tasks,
         each,
-        gang.requested_size,
-        gang.size_requester,
+        gang.size_request.tasks,
+        gang.size_request.requester,
     )
 
 

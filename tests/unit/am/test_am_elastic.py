@@ -131,7 +131,7 @@ async def test_a_wish_is_known_to_the_next_am() -> None:
         world.mailbox.scaled(2)
         await world.settle()
     async with am_world(elastic_job(), disk, am_attempt=2) as world:
-        assert world.am.gang.requested_size == 2
+        assert world.am.gang.size_request.tasks == 2
         await world.advance(5.0)
         assert len(world.broker.pending) == 2
         await world.run_gang()
@@ -210,7 +210,7 @@ async def test_a_schedule_is_followed_by_the_epochs_that_are_reported() -> None:
         measured(world, 6, epoch=3.0)
         await world.advance(1.5)
         assert len(asked_in(world)) == 1, "a later ApplicationMaster knows that it has had its time"
-        assert world.am.gang.requested_size == 2
+        assert world.am.gang.size_request.tasks == 2
 
 
 async def test_a_job_of_one_size_is_told_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:

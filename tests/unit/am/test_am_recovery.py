@@ -103,7 +103,7 @@ async def test_strikes_are_told_and_hints_are_heard() -> None:
         other = next(n.node_id for n in world.view.shown.nodes if n.node_id != node)
         world.hints.others_suspect(other)
         await world.settle()
-        assert [told for told, _ in world.am.gang.suspicions] == [other]
+        assert [told for told, _ in world.am.gang.nodes.suspicions] == [other]
 
 
 async def test_a_new_am_knows_what_was_paid_and_who_is_out() -> None:
@@ -113,7 +113,7 @@ async def test_a_new_am_knows_what_was_paid_and_who_is_out() -> None:
         assert world.am.gang.search is not None
     async with am_world(job(gpus=8), disk=disk, am_attempt=2) as world:
         assert world.phase == "BACKING_OFF"
-        assert world.am.gang.restarts == 1
+        assert world.am.gang.retries.restarts == 1
         assert [one.node for one in world.status.blacklist] == [node]
         await world.advance(5.0)
         asks = await stand(world)

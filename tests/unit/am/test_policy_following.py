@@ -320,7 +320,7 @@ async def test_an_elastic_job_makes_way_for_a_higher_priority_and_grows_again() 
         await pass_time(world, 15.0)
         requested = [one for one in disk_of(world) if isinstance(one, ScaleRequested)]
         assert [one.tasks for one in requested] == [1, None]
-        assert world.am.gang.requested_size is None
+        assert world.am.gang.size_request.tasks is None
 
 
 async def test_zookeeper_that_is_lost_in_the_midst_of_a_slice_suspends_nobody() -> None:

@@ -130,7 +130,7 @@ def test_a_misfit_is_given_back_and_asked_for_again(
     assert only(actions, ReleaseContainer).ask == misfit
     again = only(actions, AskContainer)
     assert again.ask == AskId(1, "worker", 2)
-    assert play.gang.misfits == 1
+    assert play.gang.acquisition.misfits == 1
     assert play.gang.find(misfit) is None
     assert again.ask in play.waiting()
 
@@ -149,7 +149,7 @@ def test_an_agent_that_is_not_where_the_grant_was_is_a_misfit(agent: dict[str, s
     play.grant(ask, "n1")
     actions = play.register(ask, **agent)  # type: ignore[arg-type]
     assert only(actions, ReleaseContainer).ask == ask
-    assert play.gang.misfits == 1
+    assert play.gang.acquisition.misfits == 1
     assert of(actions, LaunchGang) == []
 
 
@@ -360,11 +360,11 @@ def test_a_file_that_two_nodes_cannot_fetch_is_the_files_fault() -> None:
     play = Play(job(workers=3)).to_acquiring().grant_all()
     one, two, _ = play.asks()
     assert only(download_fails(play, one, "hdfs://nn/a.py"), AskContainer)
-    assert play.gang.strikes == ()
+    assert play.gang.nodes.strikes == ()
     verdict = only(download_fails(play, two, "hdfs://nn/a.py"), Finish).verdict
     assert verdict.exit_code == ExitCode.USER_FAILED
     assert verdict.message.startswith("YARN could not fetch hdfs://nn/a.py on two nodes")
-    assert play.gang.strikes == ()
+    assert play.gang.nodes.strikes == ()
 
 
 def test_two_files_or_one_node_may_still_be_chance() -> None:

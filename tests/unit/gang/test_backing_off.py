@@ -9,6 +9,7 @@ import pytest
 from tests.unit.gang.play import ANEW, T0, Play, failing, job, of, only, stopped, timer_s
 from yarnam.core.gang import Gang, initial, policy_for
 from yarnam.core.gang.phases.waiting.backing_off import backoff_delay_s
+from yarnam.core.gang.state import Acquisition
 from yarnam.core.model.actions import (
     AskContainer,
     DrawJitter,
@@ -26,8 +27,9 @@ from yarnam.errors import ExitCode
 POLICY = policy_for(job(gang=GangSpec(backoff_base_s=5.0, backoff_cap_s=300.0)))
 
 
-def gang_with(**changes: int) -> Gang:
-    return replace(initial(job()), **changes)
+def gang_with(*, failures: int, refused_plans: int = 0) -> Gang:
+    counts = Acquisition(failures=failures, refused_plans=refused_plans)
+    return replace(initial(job()), acquisition=counts)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +59,8 @@ def test_not_now_uses_up_no_attempt() -> None:
         play.jitter(0.9)
         assert only(play.fire(TimerKind.BACKOFF), RequestPlan).attempt == 1
     play.plan()
-    assert play.gang.failures == 0
-    assert play.gang.refused_plans == 0
+    assert play.gang.acquisition.failures == 0
+    assert play.gang.acquisition.refused_plans == 0
     assert play.asks()[0].attempt == 1
 
 
@@ -148,7 +150,11 @@ def test_a_new_am_backs_off_with_the_same_counts(phase: str) -> None:
     actions = play.restart_am()
     assert play.gang.phase is Phase.BACKING_OFF
     assert of(actions, ReleaseContainer) == []
-    assert (play.gang.failures, play.gang.restarts, play.gang.attempt) == (0, 0, 1)
+    assert (play.gang.acquisition.failures, play.gang.retries.restarts, play.gang.attempt) == (
+        0,
+        0,
+        1,
+    )
     assert {timer.timer.kind for timer in play.gang.timers} == {TimerKind.WAIT}
     play.to_next_attempt()
     assert play.gang.attempt == 2

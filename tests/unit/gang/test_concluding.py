@@ -117,7 +117,7 @@ def test_a_kill_from_outside_is_retried_in_place() -> None:
     actions = failed(play, KILLED)
     assert of(actions, ReleaseContainer) == []
     assert only(actions, LaunchGang).attempt == 2
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
     assert play.gang.history[0].cause is not None
     assert play.gang.history[0].cause.finding is KILLED
 
@@ -136,7 +136,7 @@ def test_a_job_that_gets_further_may_go_on() -> None:
     play = running(max_restarts=1)
     for step in range(10, 100, 10):
         failed(play, KILLED, step)
-        assert play.gang.restarts == 1
+        assert play.gang.retries.restarts == 1
         go_on(play)
 
 
@@ -155,7 +155,7 @@ def test_a_transient_failure_is_free_with_a_growing_wait_for_a_limited_time() ->
     for row in range(1, 4):
         actions = failed(play, TRANSIENT)
         assert only(actions, DrawJitter)
-        assert (play.gang.transients_in_row, play.gang.restarts) == (row, 0)
+        assert (play.gang.retries.transients_in_row, play.gang.retries.restarts) == (row, 0)
         go_on(play)
     play.after(play.policy.transient_limit_s)
     verdict = only(failed(play, TRANSIENT), Finish).verdict
@@ -168,7 +168,7 @@ def test_a_broken_device_costs_its_node_a_strike_and_the_task_moves() -> None:
     actions = failed(play, BROKEN_GPU)
     assert [a.ask for a in of(actions, ReleaseContainer)] == [one]
     assert play.gang.phase is Phase.REPLACING
-    assert [strike.node for strike in play.gang.strikes] == ["n1"]
+    assert [strike.node for strike in play.gang.nodes.strikes] == ["n1"]
     assert [member.ask for member in play.gang.members] == [two]
 
 
@@ -179,7 +179,7 @@ def test_a_loss_is_the_cause_of_symptoms_however_late_it_is_noticed() -> None:
     play.after(20.0)
     play.end(two, ContainerEnd.LOST, "Container released on a *lost* node")
     assert "node lost" in play.gang.reason
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
 
 
 def test_a_container_that_yarn_ended_for_its_memory_is_the_jobs_affair() -> None:
@@ -206,7 +206,7 @@ def test_a_gang_out_of_memory_gets_larger_containers_as_often_as_they_can_grow()
         play.plan()
         play.grant_all().register_all()
         play.start_all()
-    assert play.gang.restarts == 0
+    assert play.gang.retries.restarts == 0
     assert only(failed(play, MEMORY, step=7), Finish).verdict.exit_code == ExitCode.USER_FAILED
 
 
@@ -233,7 +233,7 @@ def test_an_input_that_is_left_out_is_worth_another_try() -> None:
     play.policy = replace(play.policy, leaves_out_inputs=True)
     failed(play, corrupt)
     assert play.gang.phase is Phase.BACKING_OFF, "nothing is held while the input is checked"
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
     assert play.gang.reason.endswith("without the files that are proved corrupt by then")
 
 

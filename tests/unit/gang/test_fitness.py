@@ -70,7 +70,7 @@ def test_a_node_of_the_wrong_model_is_asked_once_and_the_others_are_kept() -> No
     assert request.supplement is not None
     assert [s.node for s in request.supplement.held] == ["n1"]
     assert (play.gang.phase, play.asks()) == (Phase.ACQUIRING, [one])
-    assert play.gang.failures == 0
+    assert play.gang.acquisition.failures == 0
     reason = describe(play.gang, T0).reason
     assert "1 not asked for any more, searching other nodes" in reason
     assert "1 grant released (n2 has V100, the job wants A100)" in reason
@@ -85,7 +85,7 @@ def test_the_place_that_is_found_is_asked_for_and_the_gang_starts() -> None:
     assert ask.target.nodes == (NodeId("n3"),)
     actions = stand(play, ask.ask, "n3")
     assert len(only(actions, LaunchGang).members) == 2
-    assert (play.gang.attempt, play.gang.restarts) == (1, 0)
+    assert (play.gang.attempt, play.gang.retries.restarts) == (1, 0)
 
 
 def test_without_another_place_it_is_looked_for_until_the_hold_ends() -> None:
@@ -101,7 +101,7 @@ def test_without_another_place_it_is_looked_for_until_the_hold_ends() -> None:
         assert of(play.all, ReleaseContainer)[-1].ask == two, "what is held stays"
     actions = play.fire(TimerKind.HOLD)
     assert [a.ask for a in of(actions, ReleaseContainer)] == [one]
-    assert (play.gang.phase, play.gang.failures) == (Phase.BACKING_OFF, 1)
+    assert (play.gang.phase, play.gang.acquisition.failures) == (Phase.BACKING_OFF, 1)
 
 
 def test_never_any_place_ends_the_attempt_at_once() -> None:
@@ -120,9 +120,9 @@ def test_with_nothing_held_the_attempt_has_failed() -> None:
     (ask,) = play.asks()
     actions = stand(play, ask, "n1", "V100")
     assert of(actions, AskContainer) == []
-    assert (play.gang.phase, play.gang.failures) == (Phase.BACKING_OFF, 1)
+    assert (play.gang.phase, play.gang.acquisition.failures) == (Phase.BACKING_OFF, 1)
     assert "no node that worker was asked for on can take it" in play.gang.reason
-    assert play.gang.refusals != ()
+    assert play.gang.acquisition.refusals != ()
 
 
 def test_other_tasks_are_not_granted_the_unfit_node_either() -> None:
@@ -221,7 +221,7 @@ def test_what_is_held_meanwhile_may_be_lost_too(end: str) -> None:
     actions = play.end(three, ContainerEnd.PREEMPTED) if is_preempted else play.silent(three)
     assert only(actions, AskContainer).target.nodes == (NodeId("n3"),)
     assert play.gang.phase is Phase.ACQUIRING
-    assert play.gang.preemptions == 0
+    assert play.gang.retries.preemptions == 0
 
 
 def test_a_new_attempt_starts_the_count_anew_and_uses_the_node_last() -> None:
@@ -233,7 +233,7 @@ def test_a_new_attempt_starts_the_count_anew_and_uses_the_node_last() -> None:
     request = only(play.fire(TimerKind.BACKOFF), RequestPlan)
     assert (request.excluded, request.doubtful) == ((), (NodeId("n1"),))
     play.send(PlanReady(0, play.gang.attempt, PlacementPlan((seats(play, "n2"),))))
-    assert (play.gang.misfits, play.gang.refusals) == (0, ())
+    assert (play.gang.acquisition.misfits, play.gang.acquisition.refusals) == (0, ())
 
 
 # ---- a gang that grows judges as one that is being acquired ---------------------------------
@@ -277,7 +277,7 @@ def test_a_node_found_unfit_while_growing_is_not_asked_for_again() -> None:
     running(play).probed(spare=1)
     (more,) = play.further(1)
     stand(play, more, "n5", "V100")
-    assert play.gang.growth is None
+    assert play.gang.resizing.growth is None
     play.after(60.0)
     assert only(play.fire(TimerKind.RESIZE), ProbeCluster).excluded == (NodeId("n5"),)
     assert only(play.see(spare=1), RequestPlan).excluded == (NodeId("n5"),)
@@ -291,5 +291,5 @@ def test_containers_to_grow_by_must_go_with_each_other() -> None:
     one, two = play.further(2)
     stand(play, one, "n5", "A100")
     stand(play, two, "n6", "V100")
-    assert play.gang.growth is None
+    assert play.gang.resizing.growth is None
     assert play.gang.reason == "did not grow: misfit: n6 has V100, the others have A100"

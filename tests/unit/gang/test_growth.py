@@ -32,9 +32,9 @@ def test_the_largest_size_is_waited_for_within_the_patience() -> None:
     play.after(1.0).room_for(3)
     assert play.gang.phase is Phase.BACKING_OFF
     assert "only 3 tasks fit" in play.gang.reason
-    assert play.gang.failures == 0
+    assert play.gang.acquisition.failures == 0
     # The next request comes no later than the end of the patience.
-    play.gang = replace(play.gang, refused_plans=9)
+    play.gang = replace(play.gang, acquisition=replace(play.gang.acquisition, refused_plans=9))
     assert timer_s(play.jitter(0.99), TimerKind.BACKOFF) == pytest.approx(29.0)
     assert only(play.fire(TimerKind.BACKOFF), RequestPlan).least_tasks is None
 
@@ -117,7 +117,7 @@ def test_it_grows_while_gpus_are_idle() -> None:
     assert not of(play.all, ReleaseContainer)
     play.start_all()
     assert play.gang.phase is Phase.RUNNING
-    assert (play.gang.restarts, play.gang.failures, play.gang.size) == (0, 0, 4)
+    assert (play.gang.retries.restarts, play.gang.acquisition.failures, play.gang.size) == (0, 0, 4)
 
 
 def test_ranks_are_those_of_the_larger_gang() -> None:
@@ -175,12 +175,12 @@ def test_a_further_container_that_is_no_good_ends_the_growth_alone(how: str) -> 
             "unable": lambda: play.unable(one, "no GPU to lease"),
             "busy": lambda: play.unable(one, "GPU 0 is held by bob", is_busy=True),
         }[how]()
-    strikes = [strike.node for strike in play.gang.strikes]
+    strikes = [strike.node for strike in play.gang.nodes.strikes]
     assert strikes == (["n5"] if how in {"silent", "unable"} else [])
     released = {action.ask for action in of(actions, ReleaseContainer)}
     assert released == ({two} if how == "ended" else {one, two})
     assert play.gang.phase is Phase.RUNNING
-    assert play.gang.growth is None
+    assert play.gang.resizing.growth is None
     assert play.size == 2
 
 
@@ -205,7 +205,7 @@ def test_a_loss_while_it_stops_to_grow_is_a_loss() -> None:
     play.exited(three, stopped())
     assert play.gang.phase is Phase.REPLACING
     assert play.gang.search is not None
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
 
 
 def test_a_failure_of_the_users_while_it_stops_is_a_failure() -> None:
@@ -299,7 +299,7 @@ def test_it_shrinks_instead_of_dying(how: str) -> None:
     assert len(only(actions, LaunchGang).members) == 3
     play.start_all()
     assert play.gang.phase is Phase.RUNNING
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
 
 
 def test_without_recovery_in_place_it_shrinks_at_once() -> None:
@@ -338,7 +338,7 @@ def test_a_preempted_container_costs_no_more_than_itself() -> None:
     play.end(play.asks()[0], ContainerEnd.PREEMPTED, "preempted")
     launch = only(play.stop_rest(), LaunchGang)
     assert len(launch.members) == 3
-    assert (play.gang.restarts, play.gang.preemptions) == (0, 1)
+    assert (play.gang.retries.restarts, play.gang.retries.preemptions) == (0, 1)
 
 
 # ---- a user's request ---------------------------------------------------------------------
@@ -353,7 +353,7 @@ def test_a_smaller_size_is_taken_at_once() -> None:
     play.start_all()
     play.now_s += 1000.0
     play.probed(spare=2)
-    assert play.gang.growth is None, "the request holds"
+    assert play.gang.resizing.growth is None, "the request holds"
 
 
 def test_a_larger_size_is_probed_for_at_once_and_takes_what_fits() -> None:
@@ -378,7 +378,7 @@ def test_a_request_taken_back() -> None:
     play.ask_size(None)
     play.now_s += 300.0
     play.probed(spare=2)
-    assert play.gang.growth is not None
+    assert play.gang.resizing.growth is not None
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 5, 4])
@@ -432,8 +432,8 @@ def test_a_new_am_forgets_a_growth(when: str) -> None:
         assert play.gang.phase is Phase.STOPPING
     play.restart_am()
     assert play.gang.phase is Phase.BACKING_OFF
-    assert play.gang.growth is None
-    assert (play.gang.restarts, play.gang.failures) == (0, 0)
+    assert play.gang.resizing.growth is None
+    assert (play.gang.retries.restarts, play.gang.acquisition.failures) == (0, 0)
 
 
 def test_a_cancel_releases_the_further_containers_too() -> None:
@@ -470,7 +470,7 @@ def test_late_and_doubled_words_are_harmless() -> None:
 def test_a_gang_of_one_size_takes_no_request() -> None:
     play = Play(job(2)).to_running()
     assert play.send(ScaleRequested(0, "ann", 1)) == ()
-    assert play.gang.requested_size is None
+    assert play.gang.size_request.tasks is None
     assert play.gang.timer(TimerKind.RESIZE) is None
     assert all(member.state is MemberState.STARTED for member in play.gang.members)
 
@@ -494,9 +494,9 @@ def test_a_user_comes_before_the_program_and_leaves_the_size_to_it_again() -> No
     play.all_stop()
     play.start_all()
     assert play.program_asks(3) == ()
-    assert play.gang.requested_size == 2
+    assert play.gang.size_request.tasks == 2
     actions = play.ask_size(None)
-    assert (play.gang.requested_size, play.gang.is_sized_by_program) == (3, True)
+    assert (play.gang.size_request.tasks, play.gang.size_request.is_by_program) == (3, True)
     assert [ask.count for ask in only(actions, ProbeCluster).growth.wanted] == [1]
 
 
@@ -504,7 +504,7 @@ def test_a_user_may_ask_for_what_the_program_has_asked_for() -> None:
     play = Elastic(elastic_job()).running(4)
     play.program_asks(4)
     play.ask_size(4)
-    assert play.gang.is_sized_by_user
+    assert play.gang.size_request.is_by_user
     assert play.program_asks(2) == (), "it is the user's now"
 
 
@@ -512,20 +512,20 @@ def test_a_program_may_leave_the_size_to_the_job_again() -> None:
     play = Elastic(elastic_job()).running(4)
     play.program_asks(4)
     play.program_asks(None)
-    assert (play.gang.requested_size, play.gang.program_size) == (None, None)
+    assert (play.gang.size_request.tasks, play.gang.size_request.program_tasks) == (None, None)
 
 
 @pytest.mark.parametrize("is_user", [True, False])
 def test_a_policy_comes_after_the_program_and_the_user(*, is_user: bool) -> None:
     play = Elastic(elastic_job()).running(4)
     play.send(ScaleRequested(0, "policy", 4, is_policy=True))
-    assert play.gang.is_sized_by_policy
+    assert play.gang.size_request.is_by_policy
     if is_user:
         play.ask_size(4)
     else:
         play.program_asks(4)
     assert play.send(ScaleRequested(0, "policy", 2, is_policy=True)) == ()
-    assert play.gang.requested_size == 4
+    assert play.gang.size_request.tasks == 4
 
 
 def scheduled_job(*sizes: tuple[int, int]) -> JobSpec:
@@ -537,8 +537,8 @@ def scheduled_job(*sizes: tuple[int, int]) -> JobSpec:
 def test_a_schedule_that_begins_at_once_sets_the_size_of_the_start() -> None:
     play = Elastic(scheduled_job((0, 3), (5, 4)))
     assert only(play.start(), RequestPlan).most_tasks == 3
-    assert (play.gang.scheduled, play.gang.is_sized_by_program) == (1, True)
-    assert Elastic(scheduled_job((1, 3))).gang.requested_size is None
+    assert (play.gang.size_request.scheduled, play.gang.size_request.is_by_program) == (1, True)
+    assert Elastic(scheduled_job((1, 3))).gang.size_request.tasks is None
 
 
 def test_a_scheduled_size_has_its_time_once() -> None:
@@ -582,9 +582,9 @@ def test_it_goes_to_its_least_for_a_job_of_higher_priority() -> None:
     assert len(only(play.all_stop(), LaunchGang).members) == 2
     play.start_all()
     play.probed(spare=2, waiting=1, outranked=1)
-    assert play.gang.growth is None, "it still waits"
+    assert play.gang.resizing.growth is None, "it still waits"
     play.probed(spare=2)
-    assert play.gang.growth is not None, "and then the program has what it asked for"
+    assert play.gang.resizing.growth is not None, "and then the program has what it asked for"
 
 
 def test_a_size_that_a_user_asked_for_stays_for_a_job_of_higher_priority() -> None:

@@ -61,9 +61,9 @@ def test_the_others_go_on_without_a_task_that_is_lost(how: str) -> None:
     is_held = how in {"lost", "silent", "unable"}
     assert [a.ask for a in of(actions, ReleaseContainer)] == ([second] if is_held else [])
     gang = play.gang
-    assert (gang.phase, gang.attempt, gang.restarts, gang.size) == (Phase.RUNNING, 1, 0, 2)
-    assert gang.preemptions == (how == "preempted")
-    assert bool(gang.strikes) == is_held, "the node is avoided for a while"
+    assert (gang.phase, gang.attempt, gang.retries.restarts, gang.size) == (Phase.RUNNING, 1, 0, 2)
+    assert gang.retries.preemptions == (how == "preempted")
+    assert bool(gang.nodes.strikes) == is_held, "the node is avoided for a while"
     assert "going on with 2 tasks" in describe(gang, play.now_s).reason
 
 
@@ -124,7 +124,7 @@ def test_after_a_stop_all_is_as_in_any_gang() -> None:
     lose(play, first, "silent")
     play.stop_rest()
     assert (play.gang.phase, play.gang.attempt) == (Phase.REPLACING, 2)
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
     assert len(play.gang.members) == 2
 
 
@@ -153,7 +153,12 @@ def test_tasks_join_while_the_others_go_on() -> None:
     play.started(third)
     assert play.names == ["worker-0", "worker-1", "worker-2", "worker-3"]
     gang = play.gang
-    assert (gang.phase, gang.attempt, gang.size, gang.growth) == (Phase.RUNNING, 1, 4, None)
+    assert (gang.phase, gang.attempt, gang.size, gang.resizing.growth) == (
+        Phase.RUNNING,
+        1,
+        4,
+        None,
+    )
     assert gang.timer(TimerKind.GROWTH) is None
     assert all(member.state is MemberState.STARTED for member in gang.members)
 
@@ -195,7 +200,7 @@ def test_one_that_fails_as_it_starts_is_given_back_with_the_others_that_join(how
     assert fourth in [a.ask for a in of(actions, ReleaseContainer)]
     assert [name for name, _ in members(actions)] == ["worker-0", "worker-1"]
     assert play.gang.phase is Phase.RUNNING
-    assert play.gang.growth is None
+    assert play.gang.resizing.growth is None
 
 
 def test_a_loss_while_others_come_changes_only_how_many_there_will_be() -> None:
@@ -203,8 +208,8 @@ def test_a_loss_while_others_come_changes_only_how_many_there_will_be() -> None:
     play.probed(spare=1)
     (new,) = play.further(1)
     lose(play, play.asks()[1], "ended")
-    assert play.gang.growth is not None
-    assert play.gang.growth.to == 3
+    assert play.gang.resizing.growth is not None
+    assert play.gang.resizing.growth.to == 3
     play.come([new])
     play.started(new)
     assert play.names == ["worker-0", "worker-1", "worker-2"]
@@ -251,9 +256,9 @@ def test_to_shrink_those_that_leave_are_stopped_alone_after_the_first_task_knows
     assert play.gang.phase is Phase.RUNNING
     play.exited(fourth, failing(1))
     gang = play.gang
-    assert (gang.phase, gang.leaving, gang.size) == (Phase.RUNNING, (), 2)
+    assert (gang.phase, gang.resizing.leaving, gang.size) == (Phase.RUNNING, (), 2)
     assert gang.timer(TimerKind.STOP) is None
-    assert gang.restarts == gang.failures == 0
+    assert gang.retries.restarts == gang.acquisition.failures == 0
 
 
 def test_the_first_task_stays_wherever_it_is() -> None:
@@ -278,7 +283,7 @@ def test_those_that_do_not_stop_in_time_are_released() -> None:
     play.ask_size(2)
     actions = play.fire(TimerKind.STOP)
     assert [a.ask for a in of(actions, ReleaseContainer)] == [third, fourth]
-    assert play.gang.leaving == ()
+    assert play.gang.resizing.leaving == ()
     assert play.gang.phase is Phase.RUNNING
 
 
@@ -288,7 +293,7 @@ def test_one_that_is_lost_as_it_leaves_has_left(how: str) -> None:
     third = play.asks()[2]
     play.ask_size(2)
     lose(play, third, how)
-    assert play.gang.leaving == ()
+    assert play.gang.resizing.leaving == ()
     assert play.gang.phase is Phase.RUNNING
 
 
@@ -322,9 +327,9 @@ def test_an_announced_preemption_costs_the_task_alone() -> None:
     actions = play.send(ContainersMarked(0, (second,)))
     assert members(actions) == [("worker-0", first), ("worker-2", third)]
     assert [stop.ask for stop in of(actions, StopTask)] == [second]
-    assert (play.gang.phase, play.gang.preemptions) == (Phase.RUNNING, 1)
+    assert (play.gang.phase, play.gang.retries.preemptions) == (Phase.RUNNING, 1)
     play.end(second, ContainerEnd.PREEMPTED)
-    assert play.gang.preemptions == 1
+    assert play.gang.retries.preemptions == 1
 
 
 @pytest.mark.parametrize("by", ["", "ann"])
@@ -373,7 +378,11 @@ def test_a_new_application_master_starts_all_anew() -> None:
     play.ask_size(3)
     play.restart_am()
     assert play.gang.phase is Phase.BACKING_OFF
-    assert (play.gang.members, play.gang.leaving, play.gang.growth) == ((), (), None)
+    assert (play.gang.members, play.gang.resizing.leaving, play.gang.resizing.growth) == (
+        (),
+        (),
+        None,
+    )
     assert play.gang.timer(TimerKind.STOP) is None
 
 

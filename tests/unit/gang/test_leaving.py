@@ -28,7 +28,11 @@ def test_all_are_stopped_at_a_notice_and_come_back_for_free() -> None:
     actions = play.exited(second, stopped(0), stopped(1))
     assert {action.ask for action in of(actions, ReleaseContainer)} == {first, second}
     assert play.gang.phase is Phase.BACKING_OFF
-    assert (play.gang.preemptions, play.gang.restarts, play.gang.failures) == (1, 0, 0)
+    assert (
+        play.gang.retries.preemptions,
+        play.gang.retries.restarts,
+        play.gang.acquisition.failures,
+    ) == (1, 0, 0)
     play.to_next_attempt()
     assert play.gang.phase is Phase.ACQUIRING
 
@@ -42,7 +46,11 @@ def test_a_user_may_try_it() -> None:
     play.exited(first, stopped(0), stopped(1))
     play.exited(second, stopped(0), stopped(1))
     assert play.gang.phase is Phase.BACKING_OFF
-    assert (play.gang.preemptions, play.gang.restarts, play.gang.failures) == (1, 0, 0)
+    assert (
+        play.gang.retries.preemptions,
+        play.gang.retries.restarts,
+        play.gang.acquisition.failures,
+    ) == (1, 0, 0)
     assert play.send(ContainersMarked(0, (), "ann")) == (), "nothing runs"
 
 
@@ -53,7 +61,7 @@ def test_what_fails_while_it_leaves_is_nobodys_failure() -> None:
     play.exited(first, failing(1, play.now_s))
     play.exited(second, stopped(0), stopped(1))
     assert play.gang.phase is Phase.BACKING_OFF
-    assert play.gang.preemptions == 1
+    assert play.gang.retries.preemptions == 1
 
 
 def test_yarn_may_be_quicker() -> None:
@@ -62,7 +70,7 @@ def test_yarn_may_be_quicker() -> None:
     play.send(ContainersMarked(0, (first,)))
     play.after(15.0).end(first, ContainerEnd.PREEMPTED, "Container preempted by scheduler")
     play.exited(second, stopped(0), stopped(1))
-    assert (play.gang.phase, play.gang.preemptions) == (Phase.BACKING_OFF, 1)
+    assert (play.gang.phase, play.gang.retries.preemptions) == (Phase.BACKING_OFF, 1)
 
 
 def test_a_gang_that_had_just_ended_well_has_succeeded() -> None:
@@ -107,7 +115,7 @@ def test_a_gang_stays_on_a_leaving_node_until_it_has_to_stop() -> None:
     assert stops[0].reason == "worker-1: n2 leaves the cluster"
     for ask in play.asks():
         play.exited(ask, stopped(0), stopped(1))
-    assert (play.gang.phase, play.gang.preemptions) == (Phase.BACKING_OFF, 1)
+    assert (play.gang.phase, play.gang.retries.preemptions) == (Phase.BACKING_OFF, 1)
 
 
 def test_with_little_time_it_leaves_at_once() -> None:
@@ -125,7 +133,7 @@ def test_an_elastic_gang_goes_on_without_the_marked_ones() -> None:
     assert marked not in {member.ask for member in launch.members}
     assert len(launch.members) == 3
     assert only(actions, ReleaseContainer).ask == marked
-    assert (play.gang.restarts, play.gang.preemptions) == (0, 1)
+    assert (play.gang.retries.restarts, play.gang.retries.preemptions) == (0, 1)
 
 
 def test_a_gang_that_finds_no_other_node_waits_at_its_checkpoint_and_holds_nothing() -> None:
@@ -143,7 +151,11 @@ def test_a_gang_that_finds_no_other_node_waits_at_its_checkpoint_and_holds_nothi
         play.refuse()
         assert play.gang.phase is Phase.BACKING_OFF
         assert not [m for m in play.gang.members if m.is_holding]
-    assert (play.gang.restarts, play.gang.failures, play.gang.preemptions) == (0, 0, 1)
+    assert (
+        play.gang.retries.restarts,
+        play.gang.acquisition.failures,
+        play.gang.retries.preemptions,
+    ) == (0, 0, 1)
     play.jitter(0.5)
     play.fire(TimerKind.BACKOFF)
     play.plan()

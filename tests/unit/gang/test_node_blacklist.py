@@ -92,7 +92,7 @@ def test_a_device_that_others_hold_is_no_strike() -> None:
         play.grant(ask, "n1")
         assert of(play.unable(ask, "GPU 3 is held by bob", is_busy=True), ShareStrike) == []
         assert of(play.all, ReleaseContainer)[-1].ask == ask
-    assert play.gang.strikes == ()
+    assert play.gang.nodes.strikes == ()
     assert out(play) == ()
 
 
@@ -142,7 +142,7 @@ def test_a_grant_on_an_excluded_node_is_given_back_and_the_hold_goes_on() -> Non
     assert "blacklist" in only(actions, ReleaseContainer).reason
     assert only(actions, AskContainer).ask not in {one, two}
     assert play.gang.phase is Phase.ACQUIRING
-    assert play.gang.misfits == 1
+    assert play.gang.acquisition.misfits == 1
 
 
 def test_a_grant_outside_of_the_nodes_that_the_job_names_is_given_back() -> None:

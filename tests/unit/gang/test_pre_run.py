@@ -185,7 +185,12 @@ def test_what_is_not_the_jobs_own_fault_is_retried_for_free_and_then_given_up(
     assert play.gang.phase is Phase.PENDING
     assert play.gang.pre_run is not None
     assert play.gang.pre_run.state is PreRunState.GIVEN_UP
-    counts = (play.gang.restarts, play.gang.preemptions, play.gang.failures, play.gang.stuck)
+    counts = (
+        play.gang.retries.restarts,
+        play.gang.retries.preemptions,
+        play.gang.acquisition.failures,
+        play.gang.retries.stuck,
+    )
     assert counts == (0, 0, 0, 0), "the gang has all of its own retries"
     assert not of(list(play.all), RequestPlan)[-1].is_pre_run
 
@@ -238,4 +243,4 @@ def test_the_limits_of_the_gang_are_its_own_again() -> None:
     play.end(first, ContainerEnd.LOST, "node lost")
     play.exited(second, stopped(0), stopped(1))
     assert play.gang.phase is Phase.REPLACING
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1

@@ -49,7 +49,11 @@ def test_the_others_are_stopped_with_grace_kept_and_parked() -> None:
     assert timer_s(actions, TimerKind.RECOVERY) == 60.0
     assert play.asks() == [one, three]
     assert {member.state for member in play.gang.members} == {MemberState.READY}
-    assert (play.gang.phase, play.gang.attempt, play.gang.restarts) == (Phase.REPLACING, 2, 1)
+    assert (play.gang.phase, play.gang.attempt, play.gang.retries.restarts) == (
+        Phase.REPLACING,
+        2,
+        1,
+    )
 
 
 def test_the_planner_is_asked_for_the_missing_alone() -> None:
@@ -124,7 +128,7 @@ def test_no_room_is_looked_for_again_soon_and_costs_nothing() -> None:
         assert only(play.refuse(), DrawJitter).attempt == 2
         assert timer_s(play.jitter(0.9), TimerKind.BACKOFF) == pytest.approx(2.7)
         assert only(play.fire(TimerKind.BACKOFF), RequestPlan).supplement is not None
-    assert (play.gang.failures, play.gang.restarts) == (0, 1)
+    assert (play.gang.acquisition.failures, play.gang.retries.restarts) == (0, 1)
 
 
 def test_a_grant_that_does_not_come_is_asked_for_elsewhere() -> None:
@@ -147,7 +151,7 @@ def test_time_over_releases_everything_and_starts_anew() -> None:
     actions = play.fire(TimerKind.RECOVERY)
     assert {a.ask for a in of(actions, ReleaseContainer)} == {*kept, ask}
     assert play.gang.phase is Phase.BACKING_OFF
-    assert (play.gang.failures, play.gang.restarts) == (0, 1), "paid for once"
+    assert (play.gang.acquisition.failures, play.gang.retries.restarts) == (0, 1), "paid for once"
     assert "could not replace lost tasks within 60 s: 2 of 3 ready" in play.gang.reason
     play.to_next_attempt()
     assert play.gang.attempt == 3
@@ -178,7 +182,7 @@ def test_restarts_bound_recoveries_too() -> None:
 def test_recovery_timeout_zero_means_never_in_place() -> None:
     play = losing(gang=ANEW)
     assert play.gang.phase is Phase.BACKING_OFF
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
 
 
 def test_a_lost_node_s_agent_is_told_to_leave_at_once() -> None:
@@ -238,7 +242,7 @@ def test_nobody_lost_means_started_again_at_once() -> None:
     play.exited(one, stopped())
     launch = only(play.exited(two, stopped()), LaunchGang)
     assert (launch.attempt, len(launch.members)) == (2, 2)
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
 
 
 def test_one_more_is_lost_meanwhile() -> None:
@@ -265,7 +269,7 @@ def test_preempted_meanwhile_the_whole_gang_goes_for_free() -> None:
     actions = play.end(first, ContainerEnd.PREEMPTED, "Container preempted by scheduler")
     assert [a.ask for a in of(actions, ReleaseContainer)] == [second]
     assert play.gang.phase is Phase.BACKING_OFF
-    assert (play.gang.preemptions, play.gang.restarts) == (1, 1)
+    assert (play.gang.retries.preemptions, play.gang.retries.restarts) == (1, 1)
     assert "preempted" in play.gang.reason
 
 
@@ -276,7 +280,7 @@ def test_a_misfit_is_given_back_and_the_recovery_goes_on() -> None:
     actions = play.grant(ask, "n9", "/r2")
     assert only(actions, ReleaseContainer).ask == ask
     assert only(actions, RequestPlan).supplement is not None
-    assert play.gang.misfits == 1
+    assert play.gang.acquisition.misfits == 1
 
 
 def test_a_rung_for_the_replacement_is_for_the_whole_gang() -> None:
@@ -292,7 +296,7 @@ def test_a_new_am_forgets_the_recovery_but_not_what_it_cost() -> None:
     play = losing()
     play.after(1).restart_am()
     assert play.gang.phase is Phase.BACKING_OFF
-    assert (play.gang.search, play.gang.restarts, play.gang.members) == (None, 1, ())
+    assert (play.gang.search, play.gang.retries.restarts, play.gang.members) == (None, 1, ())
     play.to_next_attempt()
     assert play.gang.attempt == 3
 
@@ -335,7 +339,7 @@ def test_a_failed_relaunch_counts_as_an_attempt() -> None:
     play.fire(TimerKind.LAUNCH)
     for ask in play.asks():
         play.exited(ask, stopped())
-    assert (play.gang.phase, play.gang.failures) == (Phase.BACKING_OFF, 1)
+    assert (play.gang.phase, play.gang.acquisition.failures) == (Phase.BACKING_OFF, 1)
 
 
 # ---- lost before all had started ----------------------------------------------------------------
@@ -354,7 +358,11 @@ def losing_at_launch(workers: int = 3, **changes: object) -> Play:
 
 def test_a_task_lost_while_it_is_launched_is_replaced_in_place_for_an_attempt() -> None:
     play = losing_at_launch()
-    assert (play.gang.phase, play.gang.failures, play.gang.restarts) == (Phase.REPLACING, 1, 0)
+    assert (play.gang.phase, play.gang.acquisition.failures, play.gang.retries.restarts) == (
+        Phase.REPLACING,
+        1,
+        0,
+    )
     assert {member.state for member in play.gang.members} == {MemberState.READY}
     assert len(play.gang.members) == 2
     request = of(play.all, RequestPlan)[-1]
@@ -367,7 +375,7 @@ def test_a_task_lost_while_it_is_launched_is_replaced_in_place_for_an_attempt() 
     play.register(new, "n4")
     assert play.gang.phase is Phase.LAUNCHING
     play.start_all()
-    assert (play.gang.phase, play.gang.failures) == (Phase.RUNNING, 0)
+    assert (play.gang.phase, play.gang.acquisition.failures) == (Phase.RUNNING, 0)
 
 
 def test_at_the_last_attempt_a_loss_while_launching_ends_the_job() -> None:
@@ -381,7 +389,7 @@ def test_nothing_to_keep_at_launch_means_a_clean_retry() -> None:
     one, two = play.asks()
     play.end(one, ContainerEnd.LOST)
     actions = play.end(two, ContainerEnd.LOST)
-    assert (play.gang.phase, play.gang.failures) == (Phase.BACKING_OFF, 1)
+    assert (play.gang.phase, play.gang.acquisition.failures) == (Phase.BACKING_OFF, 1)
     assert play.gang.members == ()
     assert of(actions, RequestPlan) == []
 
@@ -394,7 +402,7 @@ def test_losses_at_launch_one_after_another_are_bounded_by_the_attempts() -> Non
         for ask in lost:
             play.silent(ask)
         play.exited(keeps, stopped(0), stopped(1))
-        assert play.gang.failures == number
+        assert play.gang.acquisition.failures == number
         if play.gang.phase is Phase.FAILED:
             break
         play.fill()
@@ -410,8 +418,8 @@ def test_preempted_while_it_is_launched_the_gang_goes_as_one() -> None:
     one, two = play.asks()
     play.end(one, ContainerEnd.PREEMPTED)
     play.exited(two, stopped(0), stopped(1))
-    assert (play.gang.phase, play.gang.failures) == (Phase.BACKING_OFF, 0)
-    assert play.gang.preemptions == 1
+    assert (play.gang.phase, play.gang.acquisition.failures) == (Phase.BACKING_OFF, 0)
+    assert play.gang.retries.preemptions == 1
 
 
 # ---- preemption ---------------------------------------------------------------------------------
@@ -444,7 +452,11 @@ def test_the_back_off_grows_while_preemptions_go_on() -> None:
         waits.append(timer_s(play.jitter(0.5), TimerKind.BACKOFF))
         play.fire(TimerKind.BACKOFF)
     assert waits == [2.5, 5.0, 10.0, 2.5], "a steady run starts it anew"
-    assert (play.gang.preemptions, play.gang.restarts, play.gang.failures) == (4, 0, 0)
+    assert (
+        play.gang.retries.preemptions,
+        play.gang.retries.restarts,
+        play.gang.acquisition.failures,
+    ) == (4, 0, 0)
 
 
 # ---- GPU models, roles that keep apart ----------------------------------------------------------
@@ -496,7 +508,7 @@ def test_a_gang_has_one_gpu_model_unless_it_says_any(
         play.grant(ask, "n1")
     for ask, model in zip(asks, models, strict=True):
         play.send(with_model(play, ask, model))
-    assert play.gang.misfits == int(is_one_refused)
+    assert play.gang.acquisition.misfits == int(is_one_refused)
     assert (play.gang.phase is Phase.LAUNCHING) != is_one_refused
 
 

@@ -139,7 +139,7 @@ def test_an_optional_role_may_fail_or_be_lost() -> None:
     assert play.gang.phase is Phase.RUNNING
     only(play.ok(play.ask_of("worker")), Finish)
     assert play.verdict.kind is VerdictKind.SUCCEEDED
-    assert play.gang.restarts == 0
+    assert play.gang.retries.restarts == 0
 
 
 def test_an_optional_role_that_is_no_service_is_waited_for() -> None:

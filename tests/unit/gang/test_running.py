@@ -201,7 +201,7 @@ def test_a_lost_node_restarts_the_gang_while_restarts_are_left() -> None:
     actions = play.exited(two, stopped())
     assert [a.ask for a in of(actions, ReleaseContainer)] == [two]
     assert play.gang.phase is Phase.BACKING_OFF
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
     play.to_next_attempt()
     assert play.gang.attempt == 2
     play.grant_all(on=("n2", "n3")).register_all()
@@ -229,7 +229,11 @@ def test_a_preemption_is_free() -> None:
     play.exited(one, failing(1, play.now_s))
     play.after(1).end(two, ContainerEnd.PREEMPTED, "preempted by the scheduler")
     assert play.gang.phase is Phase.BACKING_OFF
-    assert (play.gang.preemptions, play.gang.restarts, play.gang.user_retries) == (1, 0, 0)
+    assert (
+        play.gang.retries.preemptions,
+        play.gang.retries.restarts,
+        play.gang.retries.user_retries,
+    ) == (1, 0, 0)
 
 
 def test_peers_that_fail_because_a_node_was_lost_are_not_the_cause() -> None:
@@ -239,7 +243,7 @@ def test_peers_that_fail_because_a_node_was_lost_are_not_the_cause() -> None:
     assert play.gang.phase is Phase.STOPPING
     play.after(7).silent(two, 8.0)
     assert play.gang.phase is Phase.BACKING_OFF
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
 
 
 def test_a_loss_long_after_a_failure_is_not_its_cause() -> None:
@@ -266,7 +270,7 @@ def test_an_end_that_nobody_explains_is_the_platforms() -> None:
     play.end(play.asks()[0], ContainerEnd.FAILED, "killed by SIGKILL")
     play.fire(TimerKind.STOP)
     assert play.gang.phase is Phase.BACKING_OFF
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
     assert "killed by SIGKILL" in play.gang.reason
 
 
@@ -285,14 +289,14 @@ def test_a_task_stopped_by_nobody_is_the_platforms() -> None:
     play = Play(job(workers=1, gang=ANEW)).to_running()
     play.exited(play.asks()[0], stopped())
     assert play.gang.phase is Phase.BACKING_OFF
-    assert play.gang.restarts == 1
+    assert play.gang.retries.restarts == 1
 
 
 def test_a_task_that_could_not_be_prepared_is_the_platforms() -> None:
     play = Play(job(workers=1)).to_launching()
     play.exited(play.asks()[0], ProcessExit(0, ExitKind.NOT_STARTED))
     assert play.gang.phase is Phase.BACKING_OFF
-    assert (play.gang.failures, play.gang.restarts) == (1, 0)
+    assert (play.gang.acquisition.failures, play.gang.retries.restarts) == (1, 0)
 
 
 def test_a_launch_that_hangs_uses_up_an_attempt() -> None:
@@ -317,10 +321,10 @@ def test_failures_in_a_row_are_forgotten_by_a_gang_that_runs() -> None:
     play = Play(job()).to_acquiring()
     play.fire(TimerKind.ASK)
     play.to_next_attempt()
-    assert play.gang.failures == 1
+    assert play.gang.acquisition.failures == 1
     play.grant_all().register_all()
     play.start_all()
-    assert play.gang.failures == 0
+    assert play.gang.acquisition.failures == 0
 
 
 def test_a_second_cancel_while_it_stops_changes_nothing() -> None:
@@ -376,7 +380,7 @@ def test_a_gang_that_hangs_starts_again_in_place() -> None:
     for ask in play.asks():
         play.exited(ask, stopped(0), stopped(1))
     assert play.gang.phase is Phase.LAUNCHING
-    assert (play.gang.restarts, len(play.gang.history)) == (1, 2)
+    assert (play.gang.retries.restarts, len(play.gang.history)) == (1, 2)
     cause = play.gang.history[0].cause
     assert cause is not None
     assert (cause.task, cause.rank, cause.node, cause.ended) == ("worker-1", 3, "n2", "hung")

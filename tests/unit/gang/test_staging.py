@@ -128,7 +128,7 @@ def test_inputs_that_do_not_come_in_time_fail_the_attempt() -> None:
     actions = play.fire(TimerKind.STAGING)
     assert {action.ask for action in of(actions, ReleaseContainer)} == {one, two, three}
     assert play.gang.phase is Phase.BACKING_OFF
-    assert play.gang.failures == 1
+    assert play.gang.acquisition.failures == 1
     text = "on n1, worker-2 on n3 were not on the node within 900 s (data.staging_timeout)"
     assert text in play.gang.reason
 
@@ -152,7 +152,7 @@ def test_a_new_application_master_begins_anew() -> None:
     play.restart_am()
     assert play.gang.phase is Phase.BACKING_OFF
     assert play.gang.phase is not Phase.STAGING
-    assert play.gang.failures == 0
+    assert play.gang.acquisition.failures == 0
 
 
 def test_a_lost_task_of_a_running_gang_brings_inputs_for_its_replacement() -> None:

@@ -71,7 +71,7 @@ def test_its_task_moves_where_the_job_asks_for_it() -> None:
     play.register(ask, "n4")
     play.start_all()
     assert play.gang.phase is Phase.RUNNING
-    assert (play.gang.restarts, play.gang.straggler_moves) == (0, 1)
+    assert (play.gang.retries.restarts, play.gang.retries.straggler_moves) == (0, 1)
     # What was slow there is not slow here: it was the node.
     play.send(found(play))
     assert play.gang.history[0].stragglers[0].cause is SlownessCause.NODE
@@ -132,14 +132,14 @@ def test_a_failure_on_the_way_counts_as_one() -> None:
     play.end(play.asks()[0], ContainerEnd.LOST)
     for ask in play.asks()[1:]:
         play.exited(ask, stopped())
-    assert (play.gang.phase, play.gang.restarts) == (Phase.REPLACING, 1)
+    assert (play.gang.phase, play.gang.retries.restarts) == (Phase.REPLACING, 1)
 
 
 def test_a_new_am_and_a_job_that_keeps_nothing_start_over() -> None:
     play = Play(moving()).to_running()
     play.send(found(play, slow()))
     play.restart_am()
-    assert (play.gang.phase, play.gang.straggler_moves) == (Phase.BACKING_OFF, 1)
+    assert (play.gang.phase, play.gang.retries.straggler_moves) == (Phase.BACKING_OFF, 1)
 
 
 def test_one_that_ends_well_meanwhile_has_succeeded() -> None:

@@ -85,7 +85,11 @@ def test_it_acquires_its_gang_again(resume: Callable[[Play], tuple[Action, ...]]
     play.grant_all().register_all()
     play.start_all()
     assert play.gang.phase is Phase.RUNNING
-    assert (play.gang.restarts, play.gang.preemptions, play.gang.failures) == (0, 0, 0)
+    assert (
+        play.gang.retries.restarts,
+        play.gang.retries.preemptions,
+        play.gang.acquisition.failures,
+    ) == (0, 0, 0)
 
 
 def test_a_process_that_fails_meanwhile_is_a_failure_and_nothing_is_suspended() -> None:
@@ -122,7 +126,7 @@ def test_a_preemption_becomes_a_suspension() -> None:
     for ask in play.asks():
         play.after(1).exited(ask, stopped(0), stopped(1))
     assert play.gang.phase is Phase.SUSPENDED
-    assert play.gang.preemptions == 0
+    assert play.gang.retries.preemptions == 0
 
 
 def test_a_failure_is_not_interrupted() -> None:
@@ -180,8 +184,8 @@ def test_an_elastic_gang_drops_what_it_was_growing_by() -> None:
     play.ask_size(4)
     play.see(spare=2)
     suspended(play)
-    assert play.gang.growth is None
-    assert play.gang.requested_size == 4
+    assert play.gang.resizing.growth is None
+    assert play.gang.size_request.tasks == 4
 
 
 def test_a_new_application_master_leaves_it_suspended() -> None:
@@ -272,11 +276,11 @@ def test_a_killed_application_master_leaves_it_to_the_policy(is_stopping: bool) 
 def test_a_users_size_comes_before_the_policys() -> None:
     play = Elastic(elastic_job()).running(2)
     play.send(ScaleRequested(0, "the policy", 3, is_policy=True))
-    assert (play.gang.requested_size, play.gang.is_sized_by_policy) == (3, True)
+    assert (play.gang.size_request.tasks, play.gang.size_request.is_by_policy) == (3, True)
     play.ask_size(4)
-    assert not play.gang.is_sized_by_policy
+    assert not play.gang.size_request.is_by_policy
     play.send(ScaleRequested(0, "the policy", 2, is_policy=True))
-    assert play.gang.requested_size == 4
+    assert play.gang.size_request.tasks == 4
 
 
 def test_its_time_is_in_the_ledger() -> None:

@@ -176,7 +176,8 @@ def before_the_start() -> None:
     Play().restart_am()
     play = Play()
     play.start()
-    play.gang = replace(play.gang, exclusions=(Exclusion(NodeId("n1"), T0, T0 + 9.0, "sick"),))
+    sick = Exclusion(NodeId("n1"), T0, T0 + 9.0, "sick")
+    play.gang = replace(play.gang, nodes=replace(play.gang.nodes, exclusions=(sick,)))
     play.refuse(is_never=True)
     play = Play(job(gang=GangSpec(ask_timeout_s=60.0, wait_timeout_s=30.0))).to_acquiring()
     play.fire(TimerKind.WAIT)
@@ -234,7 +235,7 @@ def troubles_while_staging() -> None:
     inputs = (DataInput("d", "/d", mode=InputMode.CACHE),)
     play = Play(replace(job(workers=3), inputs=inputs)).to_launching()
     assert play.gang.phase is Phase.STAGING
-    play.gang = replace(play.gang, user_faults=1)
+    play.gang = replace(play.gang, acquisition=replace(play.gang.acquisition, user_faults=1))
     play.unable(play.asks()[0], "/d was changed", is_user=True)
     elastic = Elastic(replace(elastic_workers(), inputs=inputs))
     elastic.start()
@@ -265,7 +266,7 @@ def troubles_while_checking() -> None:
         assert play.gang.phase is Phase.CHECKING
         trouble(play)
     play = checking()
-    play.gang = replace(play.gang, user_faults=1)
+    play.gang = replace(play.gang, acquisition=replace(play.gang.acquisition, user_faults=1))
     play.unable(play.asks()[0], "a bad file", is_user=True)
     play = checking()
     for ask in play.asks():
@@ -299,7 +300,7 @@ def troubles_while_growing() -> None:
     growing(1)
     play, (one, _) = growing()
     bad = Exclusion(NodeId("n5"), play.now_s, play.now_s + 60.0, "broken")
-    play.gang = replace(play.gang, exclusions=(bad,))
+    play.gang = replace(play.gang, nodes=replace(play.gang.nodes, exclusions=(bad,)))
     play.grant(one, "n5")
     for harm in ("loss", "am"):
         play, asks = growing()
@@ -467,7 +468,7 @@ def tasks_come_and_go() -> None:
     for end in ("failing", "exit", "loss", "limit"):
         play = InPlace(in_place_workers()).running(3)
         play.ask_size(2)
-        (leaving,) = play.gang.leaving
+        (leaving,) = play.gang.resizing.leaving
         if end == "failing":
             play.send(TaskFailing(0, leaving.ask, 1, (failing(),)))
         elif end == "exit":

@@ -167,7 +167,7 @@ def policy_ticket(
 
 def _gpu_range(job: JobSpec, gang: Gang, size: SizePolicy | None) -> tuple[int, int]:
     """The GPU range of an elastic gang, unless a user has set its size; else 0 and 0."""
-    if size is None or (gang.requested_size is not None and not gang.is_sized_by_policy):
+    if size is None or (gang.size_request.tasks is not None and not gang.size_request.is_by_policy):
         return 0, 0
     each = gpus_per_task(job, gang, size)
     others = _gpus_of_others(job, size)

@@ -77,15 +77,12 @@ def begin_attempt(
         rung=rung,
         members=members,
         size=asked + len(members),
-        next_number=0,
-        refused_plans=0,
-        misfits=0,
-        refusals=(),
-        reasks=0,
         stopping=None,
-        growth=None,
-        leaving=(),
         history=(*ctx.gang.history, record),
+        acquisition=replace(
+            ctx.acquisition, next_number=0, refused_plans=0, misfits=0, refusals=(), reasks=0
+        ),
+        resizing=replace(ctx.resizing, growth=None, leaving=()),
     )
 
 
@@ -124,13 +121,13 @@ def fail_attempt(ctx: StepContext, outcome: str, code: ExitCode = ExitCode.GANG_
     # The planner learns what an agent found wrong with a node. The node is out of bounds only
     # within this attempt: the whole gang may well fit on the nodes that did not suit the other
     # tasks.
-    unfit = (refusal.node for refusal in ctx.gang.refusals if refusal.is_unfit)
+    unfit = (refusal.node for refusal in ctx.acquisition.refusals if refusal.is_unfit)
     avoid = tuple(dict.fromkeys((*_not_granted(ctx.gang), *unfit)))
-    ctx.gang = replace(ctx.gang, failures=ctx.gang.failures + 1, avoid=avoid)
-    if ctx.gang.failures < ctx.policy.attempts:
+    ctx.acquisition = replace(ctx.acquisition, failures=ctx.acquisition.failures + 1, avoid=avoid)
+    if ctx.acquisition.failures < ctx.policy.attempts:
         back_off(ctx, outcome)
         return
-    count = ctx.gang.failures
+    count = ctx.acquisition.failures
     what = "pre-run" if ctx.gang.is_pre_run else "gang"
     message = f"the {what} could not be started in {count} attempt{'s' if count != 1 else ''}"
     finish(
@@ -230,7 +227,8 @@ def end_wait(ctx: StepContext, event: Event) -> None:
 def start_over(ctx: StepContext, event: AmRestarted) -> None:
     """Forget the members, since YARN has killed them; same counts; DrawJitter."""
     reason = f"the ApplicationMaster was started again (its attempt {event.am_attempt})"
-    ctx.gang = replace(ctx.gang, am_attempt=event.am_attempt, growth=None, leaving=())
+    ctx.gang = replace(ctx.gang, am_attempt=event.am_attempt)
+    ctx.resizing = replace(ctx.resizing, growth=None, leaving=())
     close_attempt(ctx, reason)
     ctx.forget(*OF_AN_ATTEMPT)
     ctx.rearm()
@@ -261,12 +259,12 @@ def finish_refused(ctx: StepContext, text: str) -> None:
 
 def count_preemption(ctx: StepContext, ran_s: float = 0.0) -> None:
     """YARN took a container back: free, but the back-off grows while it continues like that."""
-    gang = ctx.gang
+    retries = ctx.retries
     is_steady = ran_s >= ctx.policy.steady_run_s
-    ctx.gang = replace(
-        gang,
-        preemptions=gang.preemptions + 1,
-        preempted_in_row=1 if is_steady else gang.preempted_in_row + 1,
+    ctx.retries = replace(
+        retries,
+        preemptions=retries.preemptions + 1,
+        preempted_in_row=1 if is_steady else retries.preempted_in_row + 1,
     )
 
 

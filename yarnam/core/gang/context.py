@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from yarnam.core.gang.policy import GangPolicy
-from yarnam.core.gang.state import Gang, Member, Timer
+from yarnam.core.gang.state import (
+    Acquisition,
+    Gang,
+    Member,
+    NodeRecords,
+    Resizing,
+    Retries,
+    SizeRequest,
+    Timer,
+)
 from yarnam.core.model.actions import Action, CancelTimer, ReleaseContainer, StartTimer
 from yarnam.core.model.events import TimerFired, TimerId, TimerKind
 from yarnam.core.model.job_status import Phase
@@ -19,10 +29,36 @@ class AllEnded:
     """Inside of a step: of a gang that is being stopped, every end is known and explained."""
 
 
+T = TypeVar("T")
+
+
+class _Part(Generic[T]):
+    """One group of the gang's fields: assigning it replaces it in the gang."""
+
+    __slots__ = ("_name",)
+
+    def __set_name__(self, owner: object, name: str) -> None:
+        self._name = name
+
+    def __get__(self, ctx: StepContext, owner: object) -> T:
+        part: T = getattr(ctx.gang, self._name)
+        return part
+
+    def __set__(self, ctx: StepContext, value: T) -> None:
+        changes: dict[str, Any] = {self._name: value}
+        ctx.gang = replace(ctx.gang, **changes)
+
+
 class StepContext:
     """The gang as it is by now, the actions so far, and the time of the event."""
 
     __slots__ = ("actions", "at_s", "found", "gang", "is_concluded", "job_policy")
+
+    acquisition = _Part[Acquisition]()
+    retries = _Part[Retries]()
+    nodes = _Part[NodeRecords]()
+    size_request = _Part[SizeRequest]()
+    resizing = _Part[Resizing]()
 
     def __init__(self, gang: Gang, policy: GangPolicy, at_s: float) -> None:
         self.gang = gang
@@ -117,20 +153,20 @@ class StepContext:
 
     def drop_growth(self, reason: str) -> None:
         """Give back the containers by which a gang was about to grow, if it was."""
-        growth = self.gang.growth
+        growth = self.resizing.growth
         if growth is None:
             return
         for member in growth.members:
             self.release(member, reason)
         self.disarm(TimerKind.GROWTH)
-        self.gang = replace(self.gang, growth=None)
+        self.resizing = replace(self.resizing, growth=None)
         if self.gang.phase is Phase.RUNNING:
             self.gang = replace(self.gang, reason=f"did not grow: {reason}")
 
     def drop_leaving(self, reason: str) -> None:
         """Wait no longer for the tasks that leave an in-place elastic gang."""
-        if self.gang.leaving:
-            for member in self.gang.leaving:
+        if self.resizing.leaving:
+            for member in self.resizing.leaving:
                 self.release(member, reason)
             self.disarm(TimerKind.STOP)
-            self.gang = replace(self.gang, leaving=())
+            self.resizing = replace(self.resizing, leaving=())

@@ -67,7 +67,7 @@ def why_refused(
 def note_refusal(ctx: StepContext, member: Member, node: NodeId, misfit: Misfit) -> None:
     """Count one grant that is released."""
     service = member.target.service
-    known = {(refusal.node, refusal.service): refusal for refusal in ctx.gang.refusals}
+    known = {(refusal.node, refusal.service): refusal for refusal in ctx.acquisition.refusals}
     old = known.get((node, service))
     known[node, service] = Refusal(
         node,
@@ -77,12 +77,14 @@ def note_refusal(ctx: StepContext, member: Member, node: NodeId, misfit: Misfit)
         old.times + 1 if old is not None else 1,
         misfit.is_unfit,
     )
-    ctx.gang = replace(ctx.gang, misfits=ctx.gang.misfits + 1, refusals=tuple(known.values()))
+    ctx.acquisition = replace(
+        ctx.acquisition, misfits=ctx.acquisition.misfits + 1, refusals=tuple(known.values())
+    )
 
 
 def why_useless(gang: Gang, policy: GangPolicy, target: Target, at_s: float) -> str | None:
     """Explain why asking for this target once more cannot help; ``None`` if it may."""
-    refused = {one.node: one for one in gang.refusals if one.service == target.service}
+    refused = {one.node: one for one in gang.acquisition.refusals if one.service == target.service}
     if target.level is LocalityLevel.NODE:
         found: list[str] = []
         for node in target.nodes:
@@ -106,10 +108,11 @@ def why_useless(gang: Gang, policy: GangPolicy, target: Target, at_s: float) -> 
 
 def refusals_text(gang: Gang) -> str:
     """``2 grants released (n1 has V100, the job wants A100)``; empty if none was."""
-    if not gang.misfits:
+    misfits = gang.acquisition.misfits
+    if not misfits:
         return ""
-    whys = list(dict.fromkeys(one.why for one in gang.refusals))
-    grants = f"{gang.misfits} grant{'s' if gang.misfits != 1 else ''} released"
+    whys = list(dict.fromkeys(one.why for one in gang.acquisition.refusals))
+    grants = f"{misfits} grant{'s' if misfits != 1 else ''} released"
     return f"{grants} ({_several(whys)})" if whys else grants
 
 
@@ -117,7 +120,7 @@ def _known_as_unfit(gang: Gang, target: Target, node: NodeId) -> str | None:
     """Why this node was found unfit for the role in this attempt."""
     if not target.resources.gpus:
         return None
-    for one in gang.refusals:
+    for one in gang.acquisition.refusals:
         if one.is_unfit and one.node == node and one.role == target.role:
             return one.why
     return None
@@ -132,8 +135,8 @@ def _off_target(target: Target, event: ContainerGranted) -> str | None:
 def _breaks_shape(gang: Gang, member: Member, event: ContainerGranted) -> str | None:
     """Explain why the gang as a whole would break its rung with this grant in it."""
     rung, node, rack = gang.rung, event.node, event.rack
-    if gang.growth is not None and gang.growth.rung is not None:
-        rung = gang.growth.rung
+    if gang.resizing.growth is not None and gang.resizing.growth.rung is not None:
+        rung = gang.resizing.growth.rung
     if rung is None:
         return None
     held = [(m.target.role, m.grant) for m in gang.everyone if m.grant is not None]
@@ -165,7 +168,9 @@ def _struck_in_vain(
     if not expected or node in expected:
         return None
     service = member.target.service
-    times = sum(r.times for r in gang.refusals if (r.node, r.service) == (node, service))
+    times = sum(
+        r.times for r in gang.acquisition.refusals if (r.node, r.service) == (node, service)
+    )
     if times >= policy.refusals_per_node:
         return None
     return f"{node} has a strike, and there is room elsewhere"

@@ -20,8 +20,8 @@ def ask_container(
     ctx: StepContext, target: Target, level: LocalityLevel, *, is_later: bool = False
 ) -> Member:
     """Ask for one container, under a name never used before."""
-    ask = AskId(ctx.gang.attempt, target.role, ctx.gang.next_number)
-    ctx.gang = replace(ctx.gang, next_number=ctx.gang.next_number + 1)
+    ask = AskId(ctx.gang.attempt, target.role, ctx.acquisition.next_number)
+    ctx.acquisition = replace(ctx.acquisition, next_number=ctx.acquisition.next_number + 1)
     if not is_later:
         ctx.do(AskContainer(ask, target))
     return Member(ask=ask, target=target, level=level, is_later=is_later)
@@ -61,7 +61,7 @@ def request_plan(ctx: StepContext, avoid: tuple[NodeId, ...] = ()) -> None:
     if least is not None:
         # The request may wait for long: when patience is over, it is another one.
         ctx.arm(TimerKind.PATIENCE, patience_left_s(ctx.gang, policy, ctx.at_s))
-    first_rung = ctx.gang.failures // max(1, policy.gang.relax_after_attempts)
+    first_rung = ctx.acquisition.failures // max(1, policy.gang.relax_after_attempts)
     excluded, suspects, doubtful = _nodes(ctx, avoid)
     ctx.do(
         RequestPlan(
@@ -72,7 +72,7 @@ def request_plan(ctx: StepContext, avoid: tuple[NodeId, ...] = ()) -> None:
             doubtful=doubtful,
             most_tasks=most,
             least_tasks=least,
-            memory_level=ctx.gang.memory_level,
+            memory_level=ctx.retries.memory_level,
             is_pre_run=ctx.gang.is_pre_run,
         )
     )
@@ -83,7 +83,7 @@ def request_supplement(
 ) -> None:
     """Ask the planner for some tasks beside those that are held."""
     excluded, suspects, doubtful = _nodes(ctx, avoid)
-    level = ctx.gang.memory_level
+    level = ctx.retries.memory_level
     ctx.do(
         RequestPlan(
             ctx.gang.attempt,
@@ -117,7 +117,7 @@ def excluded_nodes(gang: Gang, policy: GangPolicy, at_s: float) -> tuple[NodeId,
     """Nodes that the planner must not use now: those that are excluded, and those on which grants
     of this attempt were refused for what the node is."""
     out = node_blacklist.excluded(gang, policy, at_s)
-    return tuple(dict.fromkeys((*out, *(r.node for r in gang.refusals if r.is_unfit))))
+    return tuple(dict.fromkeys((*out, *(r.node for r in gang.acquisition.refusals if r.is_unfit))))
 
 
 def patience_left_s(gang: Gang, policy: GangPolicy, at_s: float) -> float:
@@ -143,7 +143,7 @@ def _nodes(ctx: StepContext, avoid: tuple[NodeId, ...]) -> tuple[tuple[NodeId, .
 def _sizes(ctx: StepContext) -> tuple[int | None, int | None]:
     """The fewest and the most tasks of the elastic role that will do now: within its patience a
     gang waits for its largest size, which a user may have set."""
-    size, requested = ctx.policy.size, ctx.gang.requested_size
+    size, requested = ctx.policy.size, ctx.size_request.tasks
     if size is None:
         return None, None
     most = None if requested is None else size.bounded(requested)

@@ -76,18 +76,18 @@ def describe(gang: Gang, now_s: float) -> JobStatus:
         reason=reason_line(gang, now_s),
         at_s=now_s,
         attempt=gang.attempt,
-        max_attempts=gang.attempt - gang.failures - 1 + gang.max_attempts,
+        max_attempts=gang.attempt - gang.acquisition.failures - 1 + gang.retries.max_attempts,
         am_attempt=gang.am_attempt,
         asked=gang.size if gang.search else len(gang.members) or gang.size,
         granted=len(granted),
         granted_by_level=tuple(_by_level(gang).items()),
         ready=sum(member.agent is not None for member in granted),
         deadline_s=deadline_s(gang),
-        restarts=gang.restarts,
-        preemptions=gang.preemptions,
+        restarts=gang.retries.restarts,
+        preemptions=gang.retries.preemptions,
         blacklist=tuple(
             RefusedNode(one.node, one.until_s, one.why)
-            for one in gang.exclusions
+            for one in gang.nodes.exclusions
             if now_s < one.until_s
         ),
         tasks=tuple(_task(member) for member in gang.everyone),
@@ -174,7 +174,8 @@ def _running(gang: Gang) -> str:
     if ended:
         return f"{ended} of {gang.size} tasks have ended{_past(gang)}"
     tasks = "1 task runs" if gang.size == 1 else f"{gang.size} tasks run"
-    leaving = f", {len(gang.leaving)} more are being stopped" if gang.leaving else ""
+    stopped = len(gang.resizing.leaving)
+    leaving = f", {stopped} more are being stopped" if stopped else ""
     return f"{tasks}{leaving}{_growing(gang)}{_slowed(gang)}{_past(gang)}"
 
 
@@ -198,13 +199,13 @@ def _slowed(gang: Gang) -> str:
 def _past(gang: Gang) -> str:
     """``; 1 restart, 2 preemptions so far; containers enlarged to 3072 MiB``."""
     counts = (
-        ("restart", gang.restarts),
-        ("preemption", gang.preemptions),
-        ("move of stragglers", gang.straggler_moves),
+        ("restart", gang.retries.restarts),
+        ("preemption", gang.retries.preemptions),
+        ("move of stragglers", gang.retries.straggler_moves),
     )
     parts = [f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts if count]
     text = f"; {', '.join(parts)} so far" if parts else ""
-    if gang.memory_level and gang.members:
+    if gang.retries.memory_level and gang.members:
         most = max(member.target.resources.memory_mib for member in gang.members)
         text += f"; containers enlarged to {most} MiB"
     return text
@@ -223,7 +224,7 @@ def _replacing(gang: Gang, left: str) -> str:
 
 def _growing(gang: Gang) -> str:
     """Describe the growth under way, or the result of the last one."""
-    growth = gang.growth
+    growth = gang.resizing.growth
     if growth is None:
         return f"; {gang.reason}" if gang.reason else ""
     if not growth.members:
@@ -257,7 +258,7 @@ def _acquiring(gang: Gang, now_s: float) -> str:
 
 def _backing_off(gang: Gang) -> str:
     until = gang.deadline_s(TimerKind.BACKOFF)
-    if gang.refused_plans:
+    if gang.acquisition.refused_plans:
         when = f"at {_clock(until)}" if until is not None else "soon"
         return f"waiting for free capacity: {gang.reason}; next try {when}"
     clock = _clock(until) if until is not None else "soon"
@@ -275,7 +276,7 @@ def _by_level(gang: Gang) -> dict[str, int]:
 
 
 def _try(gang: Gang) -> str:
-    return f"{gang.failures + 1} of {gang.max_attempts}"
+    return f"{gang.acquisition.failures + 1} of {gang.retries.max_attempts}"
 
 
 def _left(gang: Gang, now_s: float) -> str:

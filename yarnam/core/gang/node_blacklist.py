@@ -27,9 +27,9 @@ def strike(ctx: StepContext, node: NodeId, why: str, *, is_full: bool = False) -
     """Count a fault of a node. With ``is_full`` it weighs as much as all strikes together."""
     rules = ctx.policy.retry.blacklist
     weight = max(1, rules.strikes) if is_full else 1
-    kept = tuple(s for s in ctx.gang.strikes if ctx.at_s < s.at_s + rules.expiry_s)
+    kept = tuple(s for s in ctx.nodes.strikes if ctx.at_s < s.at_s + rules.expiry_s)
     new = Strike(node, ctx.at_s, weight, why)
-    ctx.gang = replace(ctx.gang, strikes=(*kept, new))
+    ctx.nodes = replace(ctx.nodes, strikes=(*kept, new))
     ctx.do(ShareStrike(node, why))
     _judge(ctx, node)
 
@@ -40,30 +40,30 @@ def _judge(ctx: StepContext, node: NodeId) -> None:
     rules, gang, now_s = ctx.policy.retry.blacklist, ctx.gang, ctx.at_s
     mine = [s for s in _live_strikes(gang, ctx.policy, now_s) if s.node == node]
     points = sum(s.weight for s in mine) + (node in _hinted(gang, ctx.policy, now_s))
-    is_out = any(e.node == node and now_s < e.until_s for e in gang.exclusions)
+    is_out = any(e.node == node and now_s < e.until_s for e in gang.nodes.exclusions)
     if not rules.strikes or not mine or is_out or points < rules.strikes:
         return
     new = Exclusion(node, now_s, now_s + rules.cool_down_s, mine[-1].why)
-    ctx.gang = replace(gang, exclusions=(*gang.exclusions, new))
+    ctx.nodes = replace(ctx.nodes, exclusions=(*ctx.nodes.exclusions, new))
     _keep_to_cap(ctx)
 
 
 def _keep_to_cap(ctx: StepContext) -> None:
-    live = [e for e in ctx.gang.exclusions if ctx.at_s < e.until_s]
+    live = [e for e in ctx.nodes.exclusions if ctx.at_s < e.until_s]
     surplus = max(0, len(live) - cap(ctx.gang, ctx.policy))
-    ctx.gang = replace(ctx.gang, exclusions=tuple(live[surplus:]))
+    ctx.nodes = replace(ctx.nodes, exclusions=tuple(live[surplus:]))
 
 
 def cap(gang: Gang, policy: GangPolicy) -> int:
     """Most nodes that may be excluded now."""
-    if not gang.cluster_nodes:
+    if not gang.nodes.cluster_nodes:
         return UNKNOWN_SIZE_LIMIT if policy.retry.blacklist.max_share else 0
-    return int(policy.retry.blacklist.max_share * gang.cluster_nodes + 1e-9)
+    return int(policy.retry.blacklist.max_share * gang.nodes.cluster_nodes + 1e-9)
 
 
 def excluded(gang: Gang, policy: GangPolicy, at_s: float) -> tuple[NodeId, ...]:
     """Nodes that get no task now: the job's own list, then the blacklist."""
-    mine = (e.node for e in gang.exclusions if at_s < e.until_s)
+    mine = (e.node for e in gang.nodes.exclusions if at_s < e.until_s)
     return tuple(dict.fromkeys((*policy.excluded, *mine)))
 
 
@@ -73,7 +73,7 @@ def why_excluded(gang: Gang, policy: GangPolicy, node: NodeId, at_s: float) -> s
         return f"{node} is excluded by the job"
     if policy.included and node not in policy.included:
         return f"{node} is not among the nodes that the job names"
-    for one in gang.exclusions:
+    for one in gang.nodes.exclusions:
         if one.node == node and at_s < one.until_s:
             left_s = one.until_s - at_s
             return f"{node} is on the job's blacklist for {left_s:.0f} s more ({one.why})"
@@ -95,9 +95,9 @@ def hinted(gang: Gang, policy: GangPolicy, at_s: float) -> tuple[NodeId, ...]:
 def take_hints(ctx: StepContext, event: NodesSuspected) -> None:
     """Other jobs' hints: with a strike of this job's own they may exclude, never alone."""
     known = _hinted(ctx.gang, ctx.policy, ctx.at_s)
-    hints = {n: s for n, s in ctx.gang.suspicions if n in known}
+    hints = {n: s for n, s in ctx.nodes.suspicions if n in known}
     hints.update(dict.fromkeys(event.nodes, event.at_s))
-    ctx.gang = replace(ctx.gang, suspicions=tuple(sorted(hints.items())))
+    ctx.nodes = replace(ctx.nodes, suspicions=tuple(sorted(hints.items())))
     for node in event.nodes:
         if node not in known:
             _judge(ctx, node)
@@ -105,24 +105,24 @@ def take_hints(ctx: StepContext, event: NodesSuspected) -> None:
 
 def learn_size(ctx: StepContext, nodes: int) -> None:
     """Note that the cluster has this many usable nodes now; 0 if unknown."""
-    if nodes and nodes != ctx.gang.cluster_nodes:
-        ctx.gang = replace(ctx.gang, cluster_nodes=nodes)
-    if nodes and ctx.gang.exclusions:
+    if nodes and nodes != ctx.nodes.cluster_nodes:
+        ctx.nodes = replace(ctx.nodes, cluster_nodes=nodes)
+    if nodes and ctx.nodes.exclusions:
         _keep_to_cap(ctx)
 
 
 def lift_all(ctx: StepContext) -> None:
     """Trust every node again, as far as the job's own list allows."""
-    ctx.gang = replace(ctx.gang, exclusions=(), strikes=())
+    ctx.nodes = replace(ctx.nodes, exclusions=(), strikes=())
 
 
 def crashed(ctx: StepContext, node: NodeId, why: str) -> None:
     """A process was killed by a signal, and nothing else came first. Once that is the program's
     affair; again on the same node, and on no other, it is the node's."""
     expiry_s = ctx.policy.retry.blacklist.expiry_s
-    kept = tuple(c for c in ctx.gang.crashes if ctx.at_s < c.at_s + expiry_s)
+    kept = tuple(c for c in ctx.nodes.crashes if ctx.at_s < c.at_s + expiry_s)
     crashes = (*kept, Crash(node, ctx.at_s))
-    ctx.gang = replace(ctx.gang, crashes=crashes)
+    ctx.nodes = replace(ctx.nodes, crashes=crashes)
     used = {member.grant.node for member in ctx.gang.members if member.grant}
     if len(crashes) > 1 and len(used) > 1 and {c.node for c in crashes} == {node}:
         strike(ctx, node, why)
@@ -130,12 +130,12 @@ def crashed(ctx: StepContext, node: NodeId, why: str) -> None:
 
 def _live_strikes(gang: Gang, policy: GangPolicy, at_s: float) -> list[Strike]:
     expiry_s = policy.retry.blacklist.expiry_s
-    return [s for s in gang.strikes if at_s < s.at_s + expiry_s]
+    return [s for s in gang.nodes.strikes if at_s < s.at_s + expiry_s]
 
 
 def _hinted(gang: Gang, policy: GangPolicy, at_s: float) -> set[NodeId]:
     expiry_s = policy.retry.blacklist.expiry_s
-    return {node for node, since_s in gang.suspicions if at_s < since_s + expiry_s}
+    return {node for node, since_s in gang.nodes.suspicions if at_s < since_s + expiry_s}
 
 
 def members_on_excluded(gang: Gang, policy: GangPolicy, at_s: float) -> list[Member]:

@@ -278,21 +278,9 @@ class Timer:
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
-    """Everything known about the gang of one job. See ``machine`` for the meaning of phases."""
+class Acquisition:
+    """The counts of a gang's attempts to get its containers."""
 
-    size: int
-    """Tasks wanted; the chosen shape may change it for a job that gave only ``gpus``."""
-    max_attempts: int
-    phase: Phase = Phase.PENDING
-    since_s: float = 0.0
-    """When the phase was entered."""
-    am_attempt: int = 1
-    is_started: bool = False
-    """JobStarted has been seen."""
-    attempt: int = 1
-    rung: Rung | None = None
-    members: tuple[Member, ...] = ()
     next_number: int = 0
     """Number of the next ask of this attempt."""
     failures: int = 0
@@ -300,12 +288,30 @@ class Gang:
     and the back-off follow. A gang that runs sets it back to 0."""
     refused_plans: int = 0
     """Plan requests answered with "not now", in a row."""
+    misfits: int = 0
+    """Grants refused in this attempt because they were not what was asked for."""
+    refusals: tuple[Refusal, ...] = ()
+    """Refused grants of this attempt, keyed by node and service."""
+    reasks: int = 0
+    """Containers of this attempt that were asked for again."""
+    user_faults: int = 0
+    """Agents that reported the job's own fault since the gang ran."""
+    not_downloaded: tuple[tuple[str, NodeId], ...] = ()
+    """Files that YARN could not bring to a container, and where."""
+    avoid: tuple[NodeId, ...] = ()
+    """Nodes where the last attempt expected grants that did not come: the next one uses them last,
+    since others may be there first, or a node may be dead long before the RM notices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """The counts of attempts that ran and did not end well, from which the budgets are taken."""
+
+    max_attempts: int = 1
     restarts: int = 0
+    user_retries: int = 0
     memory_level: int = 0
     """How often the containers have been enlarged, after a process ran out of memory."""
-    user_retries: int = 0
-    checks: int = 0
-    """Checks of nodes so far."""
     straggler_moves: int = 0
     """How often tasks were moved because they slowed the gang."""
     preemptions: int = 0
@@ -319,45 +325,54 @@ class Gang:
     """The furthest training step of all attempts; ``None`` if none was reported."""
     stuck: int = 0
     """Failures in a row that got no further than that."""
-    misfits: int = 0
-    """Grants refused in this attempt because they were not what was asked for."""
-    refusals: tuple[Refusal, ...] = ()
-    """Refused grants of this attempt, keyed by node and service."""
-    reasks: int = 0
-    user_faults: int = 0
-    not_downloaded: tuple[tuple[str, NodeId], ...] = ()
-    """Files that YARN could not bring to a container, and where."""
-    timers: tuple[Timer, ...] = ()
-    reason: str = ""
-    """Why the gang waits, or why the last attempt ended."""
-    stopping: Stopping | None = None
-    history: tuple[AttemptRecord, ...] = ()
-    search: Search | None = None
-    """In REPLACING always, in ACQUIRING while some task needs another place; ``rung`` is then that
-    of the whole gang."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecords:
+    """The faults that were seen on nodes. They live over all attempts and AM attempts."""
+
     strikes: tuple[Strike, ...] = ()
     exclusions: tuple[Exclusion, ...] = ()
-    """The node blacklist, oldest first. Lives over all attempts and AM attempts."""
+    """The node blacklist, oldest first."""
     crashes: tuple[Crash, ...] = ()
     suspicions: tuple[tuple[NodeId, float], ...] = ()
     """Other jobs' hints: the node, and when it was last reported."""
     cluster_nodes: int = 0
     """Usable nodes at the last plan; 0 if unknown."""
-    avoid: tuple[NodeId, ...] = ()
-    """Nodes where the last attempt expected grants that did not come: the next one uses them last,
-    since others may be there first, or a node may be dead long before the RM notices."""
-    requested_size: int | None = None
-    """Tasks of the elastic role that were requested; ``None`` if the job chooses."""
-    is_sized_by_policy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRequest:
+    """The size of the elastic role that somebody has asked for."""
+
+    tasks: int | None = None
+    """``None`` if the job chooses."""
+    is_by_policy: bool = False
     """The policy of its queue requested this size."""
-    is_sized_by_program: bool = False
+    is_by_program: bool = False
     """The job's program or its schedule requested it."""
-    program_size: int | None = None
+    program_tasks: int | None = None
     """The size that the program or the schedule requested last, whether it applies now or not."""
     scheduled: int = 0
     """How many sizes of ``elastic.schedule`` have been due."""
-    is_yielding: bool = False
-    """SUSPENDED by the policy of its queue, which resumes it."""
+
+    @property
+    def is_by_user(self) -> bool:
+        """Whether a user has asked for the size: that comes before all other wishes."""
+        return self.tasks is not None and not (self.is_by_policy or self.is_by_program)
+
+    @property
+    def requester(self) -> str:
+        """Who has asked for the size, for people. Without such a request: whose it would be."""
+        if self.is_by_program:
+            return "the program"
+        return "the queue's policy" if self.is_by_policy else "a user"
+
+
+@dataclass(frozen=True, slots=True)
+class Resizing:
+    """The change of size that a running elastic gang makes, or looks for."""
+
     growth: Growth | None = None
     leaving: tuple[Member, ...] = ()
     """In place: their processes are being stopped, and the gang continues without them."""
@@ -366,12 +381,49 @@ class Gang:
     over_since_s: float | None = None
     """Since when every probe has found that it should give GPUs to others: its queue is over its
     share while they wait, or a job of higher priority waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Everything known about the gang of one job. See ``machine`` for the meaning of phases."""
+
+    size: int
+    """Tasks wanted; the chosen shape may change it for a job that gave only ``gpus``."""
+    phase: Phase = Phase.PENDING
+    since_s: float = 0.0
+    """When the phase was entered."""
+    reason: str = ""
+    """Why the gang waits, or why the last attempt ended."""
+    am_attempt: int = 1
+    is_started: bool = False
+    """JobStarted has been seen."""
+    is_yielding: bool = False
+    """SUSPENDED by the policy of its queue, which resumes it."""
+    timers: tuple[Timer, ...] = ()
+
+    attempt: int = 1
+    rung: Rung | None = None
+    members: tuple[Member, ...] = ()
+    search: Search | None = None
+    """In REPLACING always, in ACQUIRING while some task needs another place; ``rung`` is then that
+    of the whole gang."""
+    checks: int = 0
+    """Checks of nodes so far."""
+    stopping: Stopping | None = None
+    history: tuple[AttemptRecord, ...] = ()
+
+    acquisition: Acquisition = Acquisition()
+    retries: Retries = Retries()
+    nodes: NodeRecords = NodeRecords()
+    size_request: SizeRequest = SizeRequest()
+    resizing: Resizing = Resizing()
+
+    pre_run: PreRunStatus | None = None
+    """``None`` if the job has none."""
     storing: Storing | None = None
     """Since the gang has succeeded, if the job has outputs; kept in the final phases."""
     stored: OutputsStored | None = None
     verdict: Verdict | None = None
-    pre_run: PreRunStatus | None = None
-    """``None`` if the job has none."""
 
     @property
     def is_pre_run(self) -> bool:
@@ -379,23 +431,11 @@ class Gang:
         return self.pre_run is not None and self.pre_run.state is PreRunState.DUE
 
     @property
-    def is_sized_by_user(self) -> bool:
-        """Whether a user has asked for its size: that comes before all other wishes."""
-        is_by_another = self.is_sized_by_policy or self.is_sized_by_program
-        return self.requested_size is not None and not is_by_another
-
-    @property
-    def size_requester(self) -> str:
-        """Who has asked for its size, for people. Without such a request: whose it would be."""
-        if self.is_sized_by_program:
-            return "the program"
-        return "the queue's policy" if self.is_sized_by_policy else "a user"
-
-    @property
     def everyone(self) -> tuple[Member, ...]:
         """The members, those that are about to join them, and those that are leaving."""
-        joining = self.growth.members if self.growth is not None else ()
-        return (*self.members, *joining, *self.leaving)
+        growth = self.resizing.growth
+        joining = growth.members if growth is not None else ()
+        return (*self.members, *joining, *self.resizing.leaving)
 
     @property
     def gpus_by_node(self) -> tuple[tuple[NodeId, int], ...]:
@@ -426,7 +466,8 @@ class Gang:
 def departed(before: Gang, after: Gang) -> tuple[AskId, ...]:
     """Asks that the gang no longer has after a step, whether their containers were released or have
     ended. One leaves when the gang gets smaller, or another is asked for in its place."""
-    if before.next_number == after.next_number and len(before.everyone) <= len(after.everyone):
+    has_asked = before.acquisition.next_number != after.acquisition.next_number
+    if not has_asked and len(before.everyone) <= len(after.everyone):
         return ()
     kept = {member.ask for member in after.everyone}
     return tuple(member.ask for member in before.everyone if member.ask not in kept)
@@ -437,11 +478,10 @@ def initial(job: JobSpec) -> Gang:
     begun = job.elastic.reached(0, 0)
     tasks = job.scheduled_tasks(begun)
     return Gang(
-        requested_size=tasks,
-        is_sized_by_program=tasks is not None,
-        program_size=tasks,
-        scheduled=begun,
         size=job.tasks,
-        max_attempts=max(1, job.gang.attempts),
+        retries=Retries(max_attempts=max(1, job.gang.attempts)),
+        size_request=SizeRequest(
+            tasks, is_by_program=tasks is not None, program_tasks=tasks, scheduled=begun
+        ),
         pre_run=PreRunStatus() if job.pre_run.is_due else None,
     )

@@ -41,7 +41,7 @@ def _by_program(state: SizeWatch, view: View) -> tuple[SizeWatch, Observation]:
         text = f"the program requests {gpus} GPUs, but the job has one size"
         return state, Observation(warnings=(text,))
     tasks = view.tasks_for(gpus) if gpus else None
-    if tasks == view.gang.program_size:
+    if tasks == view.gang.size_request.program_tasks:
         return state, NOTHING
     by = f"the program ({gpus} GPUs)" if gpus else "the program"
     return state, Observation((ScaleRequested(view.now_s, by, tasks, is_program=True),))
@@ -55,7 +55,7 @@ def _by_schedule(state: SizeWatch, view: View) -> tuple[SizeWatch, Observation]:
     epochs = (_count(dict(metrics.values).get(EPOCH)) for metrics in view.metrics)
     epoch = next((count for count in epochs if count >= 0), -1)
     reached = job.elastic.reached(next(steps, -1), epoch)
-    if reached <= max(view.gang.scheduled, state.scheduled):
+    if reached <= max(view.gang.size_request.scheduled, state.scheduled):
         return state, NOTHING
     by = f"elastic.schedule ({job.elastic.schedule[reached - 1].words})"
     tasks = job.scheduled_tasks(reached)

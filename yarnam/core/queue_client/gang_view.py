@@ -43,7 +43,9 @@ class GangView:
 
 def gang_view(gang: Gang, size: SizePolicy | None = None) -> GangView:
     phase = gang.phase
-    view = GangView(phase, gang.attempt, gang.is_pre_run, gang.is_yielding, gang.is_sized_by_policy)
+    view = GangView(
+        phase, gang.attempt, gang.is_pre_run, gang.is_yielding, gang.size_request.is_by_policy
+    )
     if phase in {Phase.ACQUIRING, Phase.REPLACING}:
         missing = (m.target for m in gang.members if m.state is MemberState.ASKED)
         return replace(view, missing=asked_demands(missing))

@@ -265,7 +265,7 @@ class GangJob:
         self.record.is_failed = action.verdict.kind is not VerdictKind.SUCCEEDED
         self.record.reason = action.verdict.message if self.record.is_failed else ""
         self.record.attempts = len(self.gang.history)
-        self.record.preemptions = self.gang.preemptions
+        self.record.preemptions = self.gang.retries.preemptions
         self._planning.finished()
         if self._world.on_end is not None:
             self._world.on_end(self.record)

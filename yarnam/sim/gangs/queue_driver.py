@@ -232,8 +232,8 @@ class QueueDriver:
         if (
             after.phase is not before.phase
             or after.phase in CHANGING
-            or after.growth is not before.growth
-            or after.leaving is not before.leaving
+            or after.resizing.growth is not before.resizing.growth
+            or after.resizing.leaving is not before.resizing.leaving
             or (self._reports is not None and isinstance(event, TrainingReported))
         ):
             self._fold(ce.GangChanged(gang_view(after, self.client.job.size)))

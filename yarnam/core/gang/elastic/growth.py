@@ -64,20 +64,20 @@ REASON_TEXT = {
 def is_another_size(ctx: StepContext, event: ScaleRequested) -> bool:
     """Elastic: a size that the job may have, and has not been asked for already; a policy's counts
     unless a user or the program has asked for one."""
-    size, gang = ctx.job_policy.size, ctx.gang
+    size, request = ctx.job_policy.size, ctx.size_request
     if size is None or not (event.tasks is None or size.least <= event.tasks <= size.most):
         return False
     if event.is_program:
-        return event.tasks != gang.program_size or event.scheduled > gang.scheduled
-    if event.is_policy and (gang.is_sized_by_user or gang.is_sized_by_program):
+        return event.tasks != request.program_tasks or event.scheduled > request.scheduled
+    if event.is_policy and (request.is_by_user or request.is_by_program):
         return False
-    is_by_same = gang.is_sized_by_user or event.is_policy or gang.requested_size is None
-    return event.tasks != gang.requested_size or not is_by_same
+    is_by_same = request.is_by_user or event.is_policy or request.tasks is None
+    return event.tasks != request.tasks or not is_by_same
 
 
 def is_awaited(ctx: StepContext, event: ClusterSeen) -> bool:
     """Elastic: a probe is out, and the gang may change its size."""
-    return ctx.gang.is_probing and in_place.can_resize(ctx.gang)
+    return ctx.resizing.is_probing and in_place.can_resize(ctx.gang)
 
 
 def is_planned(ctx: StepContext, event: PlanReady) -> bool:
@@ -87,12 +87,12 @@ def is_planned(ctx: StepContext, event: PlanReady) -> bool:
 
 def is_planning(ctx: StepContext, event: PlanReady | PlanRefused) -> bool:
     """Elastic: the plan for the tasks to grow by is awaited."""
-    return ctx.gang.growth is not None and not ctx.gang.growth.members
+    return ctx.resizing.growth is not None and not ctx.resizing.growth.members
 
 
 def is_joining(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> bool:
     """Elastic: it concerns a container to grow by."""
-    if ctx.gang.growth is None or ctx.member not in ctx.gang.growth.members:
+    if ctx.resizing.growth is None or ctx.member not in ctx.resizing.growth.members:
         return False
     return ctx.member.state is not MemberState.ASKED or isinstance(event, ContainerEnded)
 
@@ -107,7 +107,7 @@ def is_refused(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> b
 
 def is_asked(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> bool:
     """Elastic: the container to grow by is asked for."""
-    return ctx.gang.growth is not None and ctx.member.state is MemberState.ASKED
+    return ctx.resizing.growth is not None and ctx.member.state is MemberState.ASKED
 
 
 def is_asked_and_registered(ctx: StepContext, event: ContainerGranted) -> bool:
@@ -117,7 +117,7 @@ def is_asked_and_registered(ctx: StepContext, event: ContainerGranted) -> bool:
 
 def is_granted(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> bool:
     """Elastic: the container to grow by is held."""
-    return ctx.gang.growth is not None and ctx.member.state is MemberState.GRANTED
+    return ctx.resizing.growth is not None and ctx.member.state is MemberState.GRANTED
 
 
 # ---- operations: the size ------------------------------------------------------------------------
@@ -129,9 +129,9 @@ def began_to_run(ctx: StepContext) -> None:
     size = ctx.policy.size
     if size is None:
         return
-    ctx.gang = replace(ctx.gang, is_probing=False, over_since_s=None)
+    ctx.resizing = replace(ctx.resizing, is_probing=False, over_since_s=None)
     ctx.arm(TimerKind.RESIZE, size.rules.grow_interval_s)
-    requested = ctx.gang.requested_size
+    requested = ctx.size_request.tasks
     if requested is not None and requested != _tasks(ctx.gang, size):
         probe(ctx)
 
@@ -139,30 +139,29 @@ def began_to_run(ctx: StepContext) -> None:
 def note_size(ctx: StepContext, event: ScaleRequested) -> None:
     """Elastic: remember the size that was asked for. What the program asked for counts again when
     its user leaves the size to the job."""
-    before = ctx.gang
-    gang, tasks = before, event.tasks
+    before, tasks = ctx.size_request, event.tasks
     if event.is_program:
-        scheduled = max(gang.scheduled, event.scheduled)
-        ctx.gang = gang = replace(gang, program_size=tasks, scheduled=scheduled)
-        if gang.is_sized_by_user:
+        scheduled = max(before.scheduled, event.scheduled)
+        ctx.size_request = replace(before, program_tasks=tasks, scheduled=scheduled)
+        if before.is_by_user:
             return
     is_program = event.is_program or (tasks is None and not event.is_policy)
-    tasks = gang.program_size if is_program else tasks
-    ctx.gang = replace(
-        gang,
-        requested_size=tasks,
-        is_sized_by_policy=event.is_policy and tasks is not None,
-        is_sized_by_program=is_program and tasks is not None,
+    tasks = ctx.size_request.program_tasks if is_program else tasks
+    ctx.size_request = replace(
+        ctx.size_request,
+        tasks=tasks,
+        is_by_policy=event.is_policy and tasks is not None,
+        is_by_program=is_program and tasks is not None,
     )
-    if tasks != before.requested_size:
+    if tasks != before.tasks:
         ctx.drop_growth(f"{event.by} asked for another size")
 
 
 def take_size(ctx: StepContext, event: ScaleRequested) -> None:
     """Elastic: shrink to the size immediately, or ProbeCluster for room to grow to it."""
-    before = ctx.gang.requested_size
+    before = ctx.size_request.tasks
     note_size(ctx, event)
-    requested = ctx.gang.requested_size
+    requested = ctx.size_request.tasks
     is_new = requested is not None and requested != before
     if is_new and not ctx.gang.is_pre_run and in_place.can_resize(ctx.gang):
         _decide(ctx, ClusterProbe(0))
@@ -180,12 +179,12 @@ def probe(ctx: StepContext) -> None:
     if size is None or gang.phase is not Phase.RUNNING:
         return
     ctx.arm(TimerKind.RESIZE, size.rules.grow_interval_s)
-    if gang.growth is not None and gang.growth.members:
+    if ctx.resizing.growth is not None and ctx.resizing.growth.members:
         return
     growth = _supplement(gang, size, _tasks_to_grow(gang, size))
     if growth is None or not in_place.can_resize(gang):
         return
-    ctx.gang = replace(ctx.gang, is_probing=True, growth=None)
+    ctx.resizing = replace(ctx.resizing, is_probing=True, growth=None)
     out = excluded_nodes(gang, ctx.policy, ctx.at_s)
     ctx.do(ProbeCluster(gang.attempt, growth, out))
 
@@ -193,11 +192,13 @@ def probe(ctx: StepContext) -> None:
 def take_probe(ctx: StepContext, event: ClusterSeen) -> None:
     """Elastic: grow (RequestPlan for more tasks), shrink (StopTask for every member; in place: for
     those that leave), or keep the size; start RESIZE again."""
-    size, gang = ctx.policy.size, ctx.gang
+    size, over_since_s = ctx.policy.size, ctx.resizing.over_since_s
     assert size is not None
-    over_since_s = ctx.at_s if gang.over_since_s is None else gang.over_since_s
-    is_over = bool(event.excess or event.outranked)
-    ctx.gang = replace(gang, is_probing=False, over_since_s=over_since_s if is_over else None)
+    if not (event.excess or event.outranked):
+        over_since_s = None
+    elif over_since_s is None:
+        over_since_s = ctx.at_s
+    ctx.resizing = replace(ctx.resizing, is_probing=False, over_since_s=over_since_s)
     ctx.arm(TimerKind.RESIZE, next_probe_s(size, event.u))
     _decide(ctx, ClusterProbe(event.spare, event.excess, event.waiting, event.outranked))
 
@@ -206,8 +207,9 @@ def _decide(ctx: StepContext, found: ClusterProbe) -> None:
     gang, size = ctx.gang, ctx.policy.size
     assert size is not None
     tasks = _tasks(gang, size)
-    is_firm = not gang.is_sized_by_program
-    facts = SizeFacts(tasks, gang.since_s, gang.requested_size, gang.over_since_s, is_firm)
+    request, over_since_s = gang.size_request, gang.resizing.over_since_s
+    is_firm = not request.is_by_program
+    facts = SizeFacts(tasks, gang.since_s, request.tasks, over_since_s, is_firm)
     decision = decide_size(facts, found, size, ctx.at_s)
     if isinstance(decision, Keep):
         return
@@ -218,7 +220,7 @@ def _decide(ctx: StepContext, found: ClusterProbe) -> None:
     else:
         growth = _supplement(gang, size, decision.to - tasks)
         assert growth is not None
-        ctx.gang = replace(gang, growth=Growth(decision.to, text))
+        ctx.resizing = replace(ctx.resizing, growth=Growth(decision.to, text))
         request_supplement(ctx, growth)
 
 
@@ -227,16 +229,16 @@ def _decide(ctx: StepContext, found: ClusterProbe) -> None:
 
 def ask_more(ctx: StepContext, event: PlanReady) -> None:
     """AskContainer for each of the tasks to grow by; start GROWTH."""
-    growth, rung = ctx.gang.growth, event.plan.rungs[0]
+    growth, rung = ctx.resizing.growth, event.plan.rungs[0]
     assert growth is not None
     members = ask_for(ctx, rung)
-    ctx.gang = replace(ctx.gang, growth=replace(growth, members=members, rung=rung))
+    ctx.resizing = replace(ctx.resizing, growth=replace(growth, members=members, rung=rung))
     ctx.arm(TimerKind.GROWTH, ctx.policy.gang.hold_timeout_s)
 
 
 def give_up_plan(ctx: StepContext, event: PlanReady | PlanRefused) -> None:
     """No room: keep the size until the next probe."""
-    ctx.gang = replace(ctx.gang, growth=None)
+    ctx.resizing = replace(ctx.resizing, growth=None)
 
 
 def hold(ctx: StepContext, event: ContainerGranted) -> None:
@@ -264,7 +266,7 @@ def make_ready(ctx: StepContext, event: AgentRegistered) -> None:
     """The container is READY; with the last one StopTask for every member, with time for a
     checkpoint, and start STOP. In place: LaunchGang for those that join."""
     _put(ctx, replace(ctx.member, state=MemberState.READY, agent=event))
-    growth = ctx.gang.growth
+    growth = ctx.resizing.growth
     assert growth is not None
     is_whole = all(m.state is MemberState.READY for m in growth.members)
     if in_place.resizes_in_place(ctx.policy):
@@ -284,7 +286,7 @@ def give_back(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> No
 
 def lose(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> None:
     """Release the other containers to grow by."""
-    member, growth = ctx.member, ctx.gang.growth
+    member, growth = ctx.member, ctx.resizing.growth
     assert growth is not None
     why = _trouble_text(event)
     if member.grant is not None:
@@ -297,13 +299,13 @@ def lose(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) ->
             node_blacklist.strike(ctx, member.grant.node, why, is_full=is_lost)
     if isinstance(event, ContainerEnded):
         others = tuple(m for m in growth.members if m is not member)
-        ctx.gang = replace(ctx.gang, growth=replace(growth, members=others))
+        ctx.resizing = replace(ctx.resizing, growth=replace(growth, members=others))
     ctx.drop_growth(why)
 
 
 def time_out(ctx: StepContext, event: TimerFired) -> None:
     """Release all containers to grow by."""
-    growth = ctx.gang.growth
+    growth = ctx.resizing.growth
     if growth is None:
         return
     if in_place.is_joining(ctx.gang):
@@ -318,7 +320,7 @@ def time_out(ctx: StepContext, event: TimerFired) -> None:
 
 def _reason_text(gang: Gang, reason: SizeReason) -> str:
     if reason is SizeReason.REQUESTED:
-        return f"as {gang.size_requester} asked"
+        return f"as {gang.size_request.requester} asked"
     return REASON_TEXT.get(reason, str(reason.value))
 
 
@@ -332,7 +334,7 @@ def _stop(ctx: StepContext, text: str, *, to: int | None = None) -> None:
 
 
 def _is_of_growth(ctx: StepContext, event: PlanReady) -> bool:
-    size, growth, rung = ctx.policy.size, ctx.gang.growth, event.plan.rungs[0]
+    size, growth, rung = ctx.policy.size, ctx.resizing.growth, event.plan.rungs[0]
     if size is None or growth is None or any(a.target.role != size.role for a in rung.asks):
         return False
     return rung.tasks == growth.to - _tasks(ctx.gang, size)
@@ -347,10 +349,10 @@ def _trouble_text(event: ContainerEnded | AgentUnable | AgentSilent) -> str:
 
 
 def _put(ctx: StepContext, new: Member) -> None:
-    growth = ctx.gang.growth
+    growth = ctx.resizing.growth
     assert growth is not None
     members = tuple(new if m is ctx.member else m for m in growth.members)
-    ctx.gang = replace(ctx.gang, growth=replace(growth, members=members))
+    ctx.resizing = replace(ctx.resizing, growth=replace(growth, members=members))
     ctx.found = new
 
 
@@ -360,9 +362,9 @@ def _tasks(gang: Gang, size: SizePolicy) -> int:
 
 def _tasks_to_grow(gang: Gang, size: SizePolicy) -> int:
     """How many more tasks it may have, as a user asked or by its own rules."""
-    if gang.requested_size is None and not size.rules.grow:
+    if gang.size_request.tasks is None and not size.rules.grow:
         return 0
-    top = size.most if gang.requested_size is None else size.bounded(gang.requested_size)
+    top = size.most if gang.size_request.tasks is None else size.bounded(gang.size_request.tasks)
     return max(0, top - _tasks(gang, size))
 
 

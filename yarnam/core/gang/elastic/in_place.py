@@ -59,7 +59,7 @@ def resizes_in_place(policy: GangPolicy) -> bool:
 def can_resize(gang: Gang) -> bool:
     """A gang of which nothing has ended, or is being stopped."""
     is_up = all(member.state is MemberState.STARTED for member in gang.members)
-    return gang.phase is Phase.RUNNING and is_up and not gang.leaving
+    return gang.phase is Phase.RUNNING and is_up and not gang.resizing.leaving
 
 
 def is_joining(gang: Gang) -> bool:
@@ -72,7 +72,7 @@ def is_joining(gang: Gang) -> bool:
 
 def is_leaving(ctx: StepContext, event: object) -> bool:
     """In place: its processes are being stopped, and the gang continues."""
-    return ctx.member in ctx.gang.leaving
+    return ctx.member in ctx.resizing.leaving
 
 
 def is_coming(ctx: StepContext, event: object) -> bool:
@@ -179,14 +179,14 @@ def note_left_lost(ctx: StepContext, event: ContainerEnded | AgentUnable | Agent
 
 def time_out(ctx: StepContext, event: TimerFired) -> None:
     """Release those that have not stopped in time."""
-    for member in ctx.gang.leaving:
+    for member in ctx.resizing.leaving:
         ctx.release(member, "it did not stop in time")
-    _forget_leaving(ctx, {member.ask for member in ctx.gang.leaving})
+    _forget_leaving(ctx, {member.ask for member in ctx.resizing.leaving})
 
 
 def _leave(ctx: StepContext, going: set[AskId], text: str, grace_s: float) -> None:
     leaving = tuple(member for member in ctx.gang.members if member.ask in going)
-    ctx.gang = replace(ctx.gang, leaving=(*ctx.gang.leaving, *leaving))
+    ctx.resizing = replace(ctx.resizing, leaving=(*ctx.resizing.leaving, *leaving))
     _drop(ctx, going, text)
     for member in leaving:
         ctx.do(StopTask(member.ask, ctx.gang.attempt, grace_s, text))
@@ -205,15 +205,16 @@ def _note_loss(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSile
 def _drop(ctx: StepContext, going: Collection[AskId], text: str) -> None:
     gang = ctx.gang
     left = tuple(member for member in gang.members if member.ask not in going)
-    growth = gang.growth
+    growth = gang.resizing.growth
     if growth is not None:
         growth = replace(growth, to=growth.to - len(gang.members) + len(left))
-    ctx.gang = replace(gang, members=left, size=len(left), growth=growth, reason=text)
+        ctx.resizing = replace(ctx.resizing, growth=growth)
+    ctx.gang = replace(ctx.gang, members=left, size=len(left), reason=text)
 
 
 def _forget_leaving(ctx: StepContext, gone: Collection[AskId]) -> None:
-    left = tuple(member for member in ctx.gang.leaving if member.ask not in gone)
-    ctx.gang = replace(ctx.gang, leaving=left)
+    left = tuple(member for member in ctx.resizing.leaving if member.ask not in gone)
+    ctx.resizing = replace(ctx.resizing, leaving=left)
     if not left:
         ctx.disarm(TimerKind.STOP)
         start_joining(ctx)
@@ -224,7 +225,7 @@ def _forget_leaving(ctx: StepContext, gone: Collection[AskId]) -> None:
 
 def start_joining(ctx: StepContext) -> None:
     """When all containers to grow by are READY: LaunchGang for them alone; start GROWTH again."""
-    gang, growth = ctx.gang, ctx.gang.growth
+    gang, growth = ctx.gang, ctx.resizing.growth
     if growth is None or not growth.members or not can_resize(gang) or _coming(gang):
         return
     if any(member.state is not MemberState.READY for member in growth.members):
@@ -233,22 +234,22 @@ def start_joining(ctx: StepContext) -> None:
         ctx.drop_growth("a node is on the blacklist by now")
         return
     joining = _numbered(gang, in_rank_order(growth.members, ctx.policy))
-    ctx.gang = replace(gang, growth=replace(growth, members=joining))
+    ctx.resizing = replace(ctx.resizing, growth=replace(growth, members=joining))
     ctx.arm(TimerKind.GROWTH, ctx.policy.gang.launch_timeout_s + ctx.policy.staging_timeout_s)
 
 
 def join(ctx: StepContext, event: TaskStarted) -> None:
     """The member is STARTED. With the last one cancel GROWTH."""
-    gang, growth = ctx.gang, ctx.gang.growth
+    gang, growth = ctx.gang, ctx.resizing.growth
     assert growth is not None
     new = replace(ctx.member, state=MemberState.STARTED)
     members = _in_order((*gang.members, new))
     left = tuple(member for member in growth.members if member.ask != new.ask)
     ctx.gang = replace(gang, members=members, size=len(members))
+    ctx.resizing = replace(ctx.resizing, growth=replace(growth, members=left) if left else None)
     if left:
-        ctx.gang = replace(ctx.gang, growth=replace(growth, members=left))
         return
-    ctx.gang = replace(ctx.gang, growth=None, rung=growth.rung or gang.rung)
+    ctx.gang = replace(ctx.gang, rung=growth.rung or gang.rung)
     ctx.disarm(TimerKind.GROWTH)
     ctx.enter(Phase.RUNNING, growth.text)
 
@@ -306,5 +307,5 @@ def _crew(gang: Gang) -> tuple[Member, ...]:
 
 def _coming(gang: Gang) -> tuple[Member, ...]:
     """Those to grow by that have been launched."""
-    members = gang.growth.members if gang.growth is not None else ()
+    members = gang.resizing.growth.members if gang.resizing.growth is not None else ()
     return tuple(member for member in members if member.task is not None)

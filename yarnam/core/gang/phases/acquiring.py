@@ -75,7 +75,7 @@ def is_held(ctx: StepContext, event: Event) -> bool:
 def is_repeated_fault_of_job(ctx: StepContext, event: AgentUnable) -> bool:
     """The job's own fault, by the word of as many agents as it takes."""
     is_heard = ctx.member.state is not MemberState.ASKED and event.is_user_fault
-    return is_heard and ctx.gang.user_faults + 1 >= ctx.policy.user_faults
+    return is_heard and ctx.acquisition.user_faults + 1 >= ctx.policy.user_faults
 
 
 def rest_may_start(ctx: StepContext, event: TimerFired) -> bool:
@@ -88,7 +88,7 @@ def is_missing_twice(ctx: StepContext, event: ContainerEnded) -> bool:
     path, grant = missing_file(event), ctx.member.grant
     if not path or grant is None:
         return False
-    return any(one == path and node != grant.node for one, node in ctx.gang.not_downloaded)
+    return any(one == path and node != grant.node for one, node in ctx.acquisition.not_downloaded)
 
 
 # ---- operations ----------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def make_ready(ctx: StepContext, event: AgentRegistered) -> None:
 def fail_job_by_agents(ctx: StepContext, event: AgentUnable) -> None:
     """Release all; Finish with USER_FAILED."""
     member = ctx.member
-    ctx.gang = replace(ctx.gang, user_faults=ctx.gang.user_faults + 1)
+    ctx.acquisition = replace(ctx.acquisition, user_faults=ctx.acquisition.user_faults + 1)
     where = f" on {member.grant.node}" if member.grant else ""
     message = f"{member.name}{where} cannot be made ready: {event.message}"
     hint = "Seen on more than one container: correct the job and submit it again."
@@ -159,7 +159,7 @@ def replace_unable(ctx: StepContext, event: AgentUnable) -> None:
     member = ctx.member
     why = f"its agent cannot make it ready: {event.message}"
     if event.is_user_fault:
-        ctx.gang = replace(ctx.gang, user_faults=ctx.gang.user_faults + 1)
+        ctx.acquisition = replace(ctx.acquisition, user_faults=ctx.acquisition.user_faults + 1)
     elif member.grant is not None and event.is_node_busy:
         # Any user of the node can do this to every job: it costs the node nothing but this attempt.
         fitness.note_refusal(ctx, member, member.grant.node, fitness.Misfit(why, is_unfit=True))
@@ -188,8 +188,8 @@ def replace_ended(ctx: StepContext, event: ContainerEnded) -> None:
     if member.grant is not None and event.end is ContainerEnd.LOST:
         node_blacklist.strike(ctx, member.grant.node, f"node lost: {text}", is_full=True)
     elif member.grant is not None and path:
-        seen = (*ctx.gang.not_downloaded, (path, member.grant.node))
-        ctx.gang = replace(ctx.gang, not_downloaded=seen)
+        seen = (*ctx.acquisition.not_downloaded, (path, member.grant.node))
+        ctx.acquisition = replace(ctx.acquisition, not_downloaded=seen)
     elif member.grant is not None and event.end is ContainerEnd.FAILED and member.agent is None:
         why = f"a container could not be started: {text}"
         node_blacklist.strike(ctx, member.grant.node, why)
@@ -239,11 +239,12 @@ def replace_member(ctx: StepContext, member: Member, why: str, *, is_gone: bool)
     if not is_gone:
         ctx.release(member, why)
     limit = reask_limit(ctx)
-    if ctx.gang.reasks >= limit:
+    if ctx.acquisition.reasks >= limit:
         ctx.drop(member)
         fail_attempt(ctx, f"gave up after {limit} replaced containers; the last one: {why}")
         return
-    ctx.gang = replace(ctx.gang, reasks=ctx.gang.reasks + 1, reason=f"{member.name}: {why}")
+    ctx.gang = replace(ctx.gang, reason=f"{member.name}: {why}")
+    ctx.acquisition = replace(ctx.acquisition, reasks=ctx.acquisition.reasks + 1)
     useless = fitness.why_useless(ctx.gang, ctx.policy, member.target, ctx.at_s)
     if useless is None:
         ctx.put(member, ask_container(ctx, member.target, member.level))
@@ -266,7 +267,7 @@ def leave_excluded(ctx: StepContext) -> None:
 def _search_for(ctx: StepContext, member: Member, why: str) -> None:
     """The others are held or on their way: the planner is asked for another place for this one."""
     known = ctx.gang.search or Search(why, ())
-    avoid = (*known.avoid, *(one.node for one in ctx.gang.refusals))
+    avoid = (*known.avoid, *(one.node for one in ctx.acquisition.refusals))
     start_search(
         ctx,
         replace(

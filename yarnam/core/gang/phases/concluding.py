@@ -154,8 +154,8 @@ def regroup(ctx: StepContext, event: AllEnded) -> None:
     """Release those that do not stay; a new attempt with the others and those that join."""
     gang, size, stopping = ctx.gang, ctx.policy.size, stopping_of(ctx)
     assert size is not None
-    joining = gang.growth.members if gang.growth is not None else ()
-    rung = gang.growth.rung if gang.growth is not None else None
+    joining = gang.resizing.growth.members if gang.resizing.growth is not None else ()
+    rung = gang.resizing.growth.rung if gang.resizing.growth is not None else None
     if any(
         member.grant is not None
         and node_blacklist.why_excluded(gang, ctx.policy, member.grant.node, ctx.at_s)
@@ -203,26 +203,26 @@ def fail_unmet(ctx: StepContext, event: AllEnded) -> None:
 def retry_for_free(ctx: StepContext, event: AllEnded) -> None:
     """Release all, for free; DrawJitter."""
     text = _judge(ctx)
-    gang = ctx.gang
-    since_s = ctx.at_s if gang.transient_since_s is None else gang.transient_since_s
-    row = gang.transients_in_row + 1
-    ctx.gang = replace(gang, transients_in_row=row, transient_since_s=since_s)
+    retries = ctx.retries
+    since_s = ctx.at_s if retries.transient_since_s is None else retries.transient_since_s
+    row = retries.transients_in_row + 1
+    ctx.retries = replace(retries, transients_in_row=row, transient_since_s=since_s)
     back_off(ctx, f"{text}; a transient failure is retried for free")
 
 
 def retry_for_user(ctx: StepContext, event: AllEnded) -> None:
     """Release all, for one of the user's retries; DrawJitter."""
     text = _judge(ctx)
-    retries = ctx.gang.user_retries + 1
-    ctx.gang = replace(ctx.gang, user_retries=retries)
+    retries = ctx.retries.user_retries + 1
+    ctx.retries = replace(ctx.retries, user_retries=retries)
     back_off(ctx, f"{text}; retry {retries} of {ctx.policy.retry.on_user_failure}")
 
 
 def enlarge(ctx: StepContext, event: AllEnded) -> None:
     """Release all, for free; DrawJitter, for larger containers."""
     text = _judge(ctx)
-    level, most = ctx.gang.memory_level + 1, ctx.policy.memory_levels
-    ctx.gang = replace(ctx.gang, memory_level=level, stuck=0)
+    level, most = ctx.retries.memory_level + 1, ctx.policy.memory_levels
+    ctx.retries = replace(ctx.retries, memory_level=level, stuck=0)
     back_off(ctx, f"{text}; larger containers (retry.more_memory, {level} of {most} times)")
 
 
@@ -239,8 +239,8 @@ def restart_failed(ctx: StepContext, event: AllEnded) -> None:
         if not member.is_gone:
             # It ended on its own: to be released, and replaced.
             ctx.put(member, replace(member, is_gone=True))
-    ctx.gang = replace(ctx.gang, restarts=ctx.gang.restarts + 1)
-    text = f"{text}; restart {ctx.gang.restarts} of {ctx.policy.retry.max_restarts}"
+    ctx.retries = replace(ctx.retries, restarts=ctx.retries.restarts + 1)
+    text = f"{text}; restart {ctx.retries.restarts} of {ctx.policy.retry.max_restarts}"
     if culprit is not None and culprit.action is RetryAction.WITHOUT_INPUT:
         # A check takes seconds to minutes: nothing is held meanwhile.
         _drop_failed_growth(ctx)
@@ -283,11 +283,11 @@ def restart_unlaunched(ctx: StepContext, event: AllEnded) -> None:
     _drop_failed_growth(ctx)
     loss = causing_loss(ctx.gang)
     text = platform_text(ctx)
-    failures = ctx.gang.failures + 1
+    failures = ctx.acquisition.failures + 1
     if loss is None or failures >= ctx.policy.attempts or not can_replace(ctx):
         fail_attempt(ctx, text, ExitCode.ATTEMPTS_EXHAUSTED)
         return
-    ctx.gang = replace(ctx.gang, failures=failures)
+    ctx.acquisition = replace(ctx.acquisition, failures=failures)
     begin_replacing(ctx, f"{text}; failed attempt {failures} of {ctx.policy.attempts}")
 
 
@@ -297,9 +297,9 @@ def restart(ctx: StepContext, event: AllEnded) -> None:
     _drop_failed_growth(ctx)
     text, allowed = platform_text(ctx), ctx.policy.retry.max_restarts
     note_progress(ctx, counts_failure=False)
-    if ctx.gang.restarts < allowed:
-        ctx.gang = replace(ctx.gang, restarts=ctx.gang.restarts + 1)
-        _start_again(ctx, f"{text}; restart {ctx.gang.restarts} of {allowed}")
+    if ctx.retries.restarts < allowed:
+        ctx.retries = replace(ctx.retries, restarts=ctx.retries.restarts + 1)
+        _start_again(ctx, f"{text}; restart {ctx.retries.restarts} of {allowed}")
     elif not _goes_on_smaller(ctx, text):
         message = f"{text}; all {allowed} restarts are used up"
         hint = "Submit it again, or allow more retry.max_restarts."
@@ -322,22 +322,22 @@ def budget(ctx: StepContext) -> RetryBudget | None:
 def _decision(ctx: StepContext) -> RetryDecision | None:
     """Decide on a retry after a process failed first, or after YARN ended a container for what it
     did; ``None`` if the first cause is another one."""
-    gang, policy = ctx.gang, ctx.policy
+    gang, retries, policy = ctx.gang, ctx.retries, ctx.policy
     action = action_after(gang)
     if action is None:
         return None
     further, stuck = progress(gang)
     free_left_s = policy.transient_limit_s
-    if gang.transient_since_s is not None and not further:
-        free_left_s -= ctx.at_s - gang.transient_since_s
+    if retries.transient_since_s is not None and not further:
+        free_left_s -= ctx.at_s - retries.transient_since_s
     state = RetryState(
-        restarts_left=policy.retry.max_restarts - (0 if further else gang.restarts),
-        user_retries_left=policy.retry.on_user_failure - (0 if further else gang.user_retries),
+        restarts_left=policy.retry.max_restarts - (0 if further else retries.restarts),
+        user_retries_left=policy.retry.on_user_failure - (0 if further else retries.user_retries),
         free_left_s=free_left_s,
         stuck=stuck,
-        step=gang.furthest_step if not further else _step(gang),
+        step=retries.furthest_step if not further else _step(gang),
         leaves_out_inputs=policy.leaves_out_inputs,
-        has_more_memory=gang.memory_level < policy.memory_levels,
+        has_more_memory=retries.memory_level < policy.memory_levels,
     )
     return decide_retry(action, state)
 
@@ -365,25 +365,26 @@ def _step(gang: Gang) -> int | None:
 def progress(gang: Gang) -> tuple[bool, int]:
     """Whether this attempt got further than all before, and how many failures in a row have not,
     including this one; 0 if no attempt has reported a step."""
-    step, furthest = _step(gang), gang.furthest_step
+    step, furthest = _step(gang), gang.retries.furthest_step
     if step is not None and (furthest is None or step > furthest):
         return True, 1
-    return False, gang.stuck + 1 if furthest is not None else 0
+    return False, gang.retries.stuck + 1 if furthest is not None else 0
 
 
 def note_progress(ctx: StepContext, *, counts_failure: bool = True) -> None:
     """Set the budgets back where the gang got further. ``counts_failure``: else it was not the
     job's doing that it ended."""
-    gang = ctx.gang
-    further, stuck = progress(gang)
+    retries = ctx.retries
+    further, stuck = progress(ctx.gang)
     stopping = stopping_of(ctx)
     if further:
-        gang = replace(gang, furthest_step=_step(gang), restarts=0, user_retries=0, stuck=0)
+        step = _step(ctx.gang)
+        retries = replace(retries, furthest_step=step, restarts=0, user_retries=0, stuck=0)
     if further or stopping.ran_s >= ctx.policy.steady_run_s:
-        gang = replace(gang, transients_in_row=0, transient_since_s=None)
+        retries = replace(retries, transients_in_row=0, transient_since_s=None)
     if counts_failure:
-        gang = replace(gang, stuck=stuck)
-    ctx.gang = gang
+        retries = replace(retries, stuck=stuck)
+    ctx.retries = retries
 
 
 def _judge(ctx: StepContext) -> str:
@@ -417,8 +418,8 @@ def _goes_on_smaller(ctx: StepContext, text: str) -> bool:
     size, stay = ctx.policy.size, tuple(keepable(ctx))
     if size is None or not is_enough(ctx.policy, stay):
         return False
-    if ctx.gang.requested_size is not None:
-        stay = to_stay(stay, size.role, ctx.gang.requested_size)
+    if ctx.size_request.tasks is not None:
+        stay = to_stay(stay, size.role, ctx.size_request.tasks)
     relaunch(ctx, stay, f"{text}; going on with {len(stay)} of {ctx.gang.size} tasks")
     return True
 

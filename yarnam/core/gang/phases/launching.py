@@ -123,7 +123,7 @@ def _names(members: Sequence[Member]) -> str:
 def _run(ctx: StepContext) -> None:
     ctx.disarm(TimerKind.LAUNCH, TimerKind.READY, TimerKind.WAIT)
     ctx.enter(Phase.RUNNING)
-    ctx.gang = replace(ctx.gang, failures=0, refused_plans=0, user_faults=0)
+    ctx.acquisition = replace(ctx.acquisition, failures=0, refused_plans=0, user_faults=0)
 
 
 def _others_are_up(gang: Gang, member: Member) -> bool:

@@ -80,11 +80,8 @@ def go_on(ctx: StepContext, event: AllEnded) -> None:
         members=(),
         rung=None,
         stopping=None,
-        failures=0,
-        refused_plans=0,
-        avoid=(),
-        user_faults=0,
-        memory_level=1 if status.needs_memory else 0,
+        acquisition=replace(ctx.acquisition, failures=0, refused_plans=0, avoid=(), user_faults=0),
+        retries=replace(ctx.retries, memory_level=1 if status.needs_memory else 0),
     )
     ctx.arm(TimerKind.WAIT, ctx.policy.gang.wait_timeout_s)
     enter_pending(ctx)

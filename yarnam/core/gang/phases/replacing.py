@@ -128,14 +128,14 @@ def lose(ctx: StepContext, member: Member, why: str, *, is_gone: bool) -> None:
         record = replace(record, asked=record.asked + 1, kept=record.kept - 1)
         ctx.gang = replace(ctx.gang, history=(*past, record))
     limit = reask_limit(ctx)
-    if ctx.gang.reasks >= limit:
+    if ctx.acquisition.reasks >= limit:
         give_up(ctx, f"gave up after {limit} replaced containers; the last one: {why}")
         return
     if not any(m.state is MemberState.READY for m in ctx.gang.members):
         give_up(ctx, f"nothing is left to keep; the last one: {member.name}: {why}")
         return
-    reason = f"{member.name}: {why}"
-    ctx.gang = replace(ctx.gang, reasks=ctx.gang.reasks + 1, reason=reason)
+    ctx.gang = replace(ctx.gang, reason=f"{member.name}: {why}")
+    ctx.acquisition = replace(ctx.acquisition, reasks=ctx.acquisition.reasks + 1)
     start_search(ctx, replace(search, missing=(*search.missing, member.target)))
 
 

@@ -86,11 +86,9 @@ def wait_for_place(ctx: StepContext, event: PlanRefused) -> None:
     gang = ctx.gang
     assert gang.search is not None
     ctx.gang = replace(
-        gang,
-        refused_plans=gang.refused_plans + 1,
-        reason=event.no_fit.message,
-        search=replace(gang.search, is_planning=False),
+        gang, reason=event.no_fit.message, search=replace(gang.search, is_planning=False)
     )
+    ctx.acquisition = replace(ctx.acquisition, refused_plans=ctx.acquisition.refused_plans + 1)
     ctx.do(DrawJitter(gang.attempt))
 
 

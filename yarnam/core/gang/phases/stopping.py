@@ -227,7 +227,8 @@ def conclude_late(ctx: StepContext, event: AmRestarted) -> None:
     ctx.forget(*OF_AN_ATTEMPT)
     ctx.rearm()
     gone = tuple(replace(member, is_gone=True) for member in ctx.gang.members)
-    ctx.gang = replace(ctx.gang, am_attempt=event.am_attempt, members=gone, growth=None)
+    ctx.gang = replace(ctx.gang, am_attempt=event.am_attempt, members=gone)
+    ctx.resizing = replace(ctx.resizing, growth=None)
     ctx.is_concluded = True
 
 

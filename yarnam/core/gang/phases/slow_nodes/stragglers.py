@@ -25,7 +25,7 @@ from yarnam.core.model.outcomes import SlownessCause, Straggler
 def are_to_move(ctx: StepContext, event: StragglersFound) -> bool:
     """The job asks for it, has not moved any too often, and it is not their data."""
     rules = ctx.policy.stragglers
-    if not rules.replace or ctx.gang.straggler_moves >= rules.max_replacements:
+    if not rules.replace or ctx.retries.straggler_moves >= rules.max_replacements:
         return False
     return bool(_slow_nodes(ctx.gang, event))
 
@@ -70,9 +70,9 @@ def move(ctx: StepContext, event: AllEnded) -> None:
     for member in ctx.gang.members:
         if member.grant is not None and member.grant.node in stopping.slow_nodes:
             ctx.put(member, replace(member, leaves="its node slows the gang"))
-    ctx.gang = replace(ctx.gang, straggler_moves=ctx.gang.straggler_moves + 1)
+    ctx.retries = replace(ctx.retries, straggler_moves=ctx.retries.straggler_moves + 1)
     most = ctx.policy.stragglers.max_replacements
-    text = f"{stopping.text}, {ctx.gang.straggler_moves} of {most} times"
+    text = f"{stopping.text}, {ctx.retries.straggler_moves} of {most} times"
     if can_replace(ctx):
         begin_replacing(ctx, text)
     else:

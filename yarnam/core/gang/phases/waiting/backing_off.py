@@ -24,7 +24,7 @@ def wait(ctx: StepContext, event: JitterDrawn) -> None:
     that failed together do not come back together."""
     delay_s = backoff_delay_s(ctx.gang, ctx.policy, event.u)
     patience_s = patience_left_s(ctx.gang, ctx.policy, ctx.at_s)
-    if ctx.gang.refused_plans and patience_s > 0:
+    if ctx.acquisition.refused_plans and patience_s > 0:
         # When it is over, a smaller gang will do: that request must not come late.
         delay_s = min(delay_s, patience_s)
     ctx.arm(TimerKind.BACKOFF, delay_s)
@@ -48,10 +48,11 @@ def backoff_delay_s(gang: Gang, policy: GangPolicy, u: float) -> float:
     """``u`` times min(cap, base * 2^(n-1)), n the failures (or preemptions, transient failures,
     refused plans) in a row."""
     cap_s = policy.gang.backoff_cap_s
-    n = max(gang.failures, gang.preempted_in_row, gang.transients_in_row)
-    if gang.refused_plans:
+    acquisition, retries = gang.acquisition, gang.retries
+    n = max(acquisition.failures, retries.preempted_in_row, retries.transients_in_row)
+    if acquisition.refused_plans:
         cap_s = min(cap_s, policy.replan_cap_s)
-        n = gang.refused_plans
+        n = acquisition.refused_plans
     doublings = min(max(0, n - 1), 30)
     limit_s = min(cap_s, policy.gang.backoff_base_s * 2.0**doublings)
     return max(min(policy.backoff_floor_s, limit_s), u * limit_s)

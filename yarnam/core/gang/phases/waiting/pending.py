@@ -40,14 +40,14 @@ def is_worth_waiting(ctx: StepContext, event: PlanReady) -> bool:
     size = ctx.policy.size
     if size is None or patience_left_s(ctx.gang, ctx.policy, ctx.at_s) <= 0:
         return False
-    requested = ctx.gang.requested_size
+    requested = ctx.size_request.tasks
     planned = sum(ask.count for ask in event.plan.rungs[0].asks if ask.target.role == size.role)
     return planned < (size.most if requested is None else size.bounded(requested))
 
 
 def is_blacklist_in_the_way(ctx: StepContext, event: PlanRefused) -> bool:
     """It never fits, but nodes are on the job's blacklist."""
-    return event.no_fit.is_never and bool(ctx.gang.exclusions)
+    return event.no_fit.is_never and bool(ctx.nodes.exclusions)
 
 
 def is_never(ctx: StepContext, event: PlanRefused) -> bool:
@@ -77,8 +77,8 @@ def plan_again(ctx: StepContext, event: AmRestarted) -> None:
 def enter_pending(ctx: StepContext) -> None:
     """RequestPlan, from the rung on that the failures so far have led to."""
     ctx.enter(Phase.PENDING)
-    ctx.gang = replace(ctx.gang, refusals=())
-    request_plan(ctx, ctx.gang.avoid)
+    ctx.acquisition = replace(ctx.acquisition, refusals=())
+    request_plan(ctx, ctx.acquisition.avoid)
 
 
 def ask_for_gang(ctx: StepContext, event: PlanReady) -> None:
@@ -95,7 +95,7 @@ def ask_for_gang(ctx: StepContext, event: PlanReady) -> None:
 def wait_for_largest(ctx: StepContext, event: PlanReady) -> None:
     """Count the refused plan, not an attempt; DrawJitter."""
     patience_s = patience_left_s(ctx.gang, ctx.policy, ctx.at_s)
-    ctx.gang = replace(ctx.gang, refused_plans=ctx.gang.refused_plans + 1)
+    ctx.acquisition = replace(ctx.acquisition, refused_plans=ctx.acquisition.refused_plans + 1)
     tasks = event.plan.rungs[0].tasks
     back_off(
         ctx,
@@ -120,7 +120,7 @@ def fail_for_ever(ctx: StepContext, event: PlanRefused) -> None:
     """Finish with NEVER_FITS."""
     no_fit = event.no_fit
     message = f"{no_fit.message} [{no_fit.reason.value}]"
-    last = ctx.gang.history[-1] if ctx.gang.memory_level else None
+    last = ctx.gang.history[-1] if ctx.retries.memory_level else None
     if last is not None:
         message += f"\nlarger containers were asked for after: {last.outcome}"
     cause = last.cause if last is not None else None
@@ -130,7 +130,7 @@ def fail_for_ever(ctx: StepContext, event: PlanRefused) -> None:
 def wait_for_capacity(ctx: StepContext, event: PlanRefused) -> None:
     """Count the refused plan, not an attempt; DrawJitter."""
     no_fit = event.no_fit
-    ctx.gang = replace(ctx.gang, refused_plans=ctx.gang.refused_plans + 1)
+    ctx.acquisition = replace(ctx.acquisition, refused_plans=ctx.acquisition.refused_plans + 1)
     back_off(ctx, f"{no_fit.message}; {no_fit.hint}" if no_fit.hint else no_fit.message)
 
 

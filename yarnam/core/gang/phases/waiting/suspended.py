@@ -83,11 +83,9 @@ def resume(ctx: StepContext, event: Event) -> None:
     ctx.gang = replace(
         ctx.gang,
         attempt=next_number(ctx.gang),
-        failures=0,
-        refused_plans=0,
-        avoid=(),
         is_yielding=False,
     )
+    ctx.acquisition = replace(ctx.acquisition, failures=0, refused_plans=0, avoid=())
     ctx.arm(TimerKind.WAIT, ctx.policy.gang.wait_timeout_s)
     enter_pending(ctx)
 
