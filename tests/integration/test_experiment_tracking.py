@@ -122,8 +122,8 @@ def test_tensorboard_reads_what_is_appended_through_hdfs_utils(tmp_path: Path) -
     import fsspec
     from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
 
-    from yarnam.train._event_files import EventFiles
-    from yarnam.train._metric_point import Point
+    from yarnam.train._tracking.event_files import EventFiles
+    from yarnam.train._tracking.metric_point import Point
 
     class OnDisk(HdfsUtilsFileSystem):
         protocol = ("ondisk",)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yarnam.train._input_shares import (
+from yarnam.train._inputs.file_shares import (
     NOTHING_READ,
     InputFile,
     Merged,

@@ -17,11 +17,12 @@ that document it::
 from __future__ import annotations
 
 from yarnam.train import checkpoint
-from yarnam.train._excluded_files import ExcludedFilesUnknown, excluded_files, excluded_uris
-from yarnam.train._input_shares import StatesMissing
-from yarnam.train._inputs import Epoch, Inputs, Part, inputs
-from yarnam.train._jax import initialize_jax
-from yarnam.train._job_context import (
+from yarnam.train._frameworks.jax_start import initialize_jax
+from yarnam.train._frameworks.lightning import lightning_options
+from yarnam.train._inputs.excluded_files import ExcludedFilesUnknown, excluded_files, excluded_uris
+from yarnam.train._inputs.file_shares import StatesMissing
+from yarnam.train._inputs.inputs import Epoch, Inputs, Part, inputs
+from yarnam.train._job.job_context import (
     attempt,
     checkpoint_directory,
     checkpoint_keep,
@@ -33,17 +34,14 @@ from yarnam.train._job_context import (
     rank,
     world_size,
 )
-from yarnam.train._lightning import lightning_options
-from yarnam.train._pre_run import is_pre_run
-from yarnam.train._report import compute, pause, ready, report, request_size
-from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
-from yarnam.train._stack_dump import listen
-from yarnam.train._stop import StopRequest, should_stop, stop_request
-from yarnam.train._tracking import tracking
-from yarnam.train._uncaught import listen as _tell_of_exceptions
+from yarnam.train._job.pre_run_end import is_pre_run
+from yarnam.train._job.stop import StopRequest, should_stop, stop_request
+from yarnam.train._reports.process_hooks import install_hooks as _install_hooks
+from yarnam.train._reports.reporting import compute, pause, ready, report, request_size
+from yarnam.train._reports.skipped_records import TooManySkipped, decoded, skip, skipped
+from yarnam.train._tracking.tracking import tracking
 
-listen()
-_tell_of_exceptions()
+_install_hooks()
 
 __all__ = [
     "Epoch",

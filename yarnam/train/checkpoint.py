@@ -23,8 +23,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from yarnam.train._job_context import checkpoint_directory, rank, setting, world_size
-from yarnam.train._report import pause, report_restored, report_saved
+from yarnam.train._job.job_context import checkpoint_directory, rank, setting, world_size
+from yarnam.train._reports.reporting import pause, report_restored, report_saved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """The list of a job's inputs, file by file, as it was at submit.
 
 Every process, every agent and every attempt uses this one list, so all compute the same shares.
-Read by ``yarnam.train._input_manifest``, which runs in the user's Python.
+Read by ``yarnam.train._inputs.input_listing``, which runs in the user's Python.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from yarnam.agent.task_config import ContainerSettings, read_container_settings
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.errors import Unavailable
 from yarnam.ports.job_inputs import CheckOrder, SuspectReport
-from yarnam.train import _agent_client
+from yarnam.train._job import agent_client
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb
 
@@ -72,7 +72,7 @@ class Wire:
 
     async def ask(self, **request: Any) -> dict[str, Any]:
         """As the SDK does, from a thread."""
-        return await asyncio.to_thread(_agent_client.call_agent, request, 10.0)
+        return await asyncio.to_thread(agent_client.call_agent, request, 10.0)
 
 
 @asynccontextmanager
@@ -120,10 +120,10 @@ async def test_an_epochs_list_is_asked_for_once(
 async def test_what_cannot_be_told_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async with wire(monkeypatch, tmp_path) as w:
         w.mailbox.inputs.serve(w.service)
-        with pytest.raises(_agent_client.AgentUnavailable, match="HDFS does not answer"):
+        with pytest.raises(agent_client.AgentUnavailable, match="HDFS does not answer"):
             await w.ask(request="excluded-files", input="set", epoch=1)
         for request in ("what", "excluded-files", "suspects"):
-            with pytest.raises(_agent_client.AgentUnavailable, match="request"):
+            with pytest.raises(agent_client.AgentUnavailable, match="request"):
                 await w.ask(request=request, suspects=3)
 
 
@@ -165,9 +165,9 @@ async def test_strangers_on_the_machine_are_not_answered(
     async with wire(monkeypatch, tmp_path) as w:
         monkeypatch.setattr(agent_side, "_is_ours", lambda writer: False)
         w.mailbox.inputs.serve(w.service)
-        with pytest.raises(_agent_client.AgentUnavailable):
+        with pytest.raises(agent_client.AgentUnavailable):
             await asyncio.to_thread(
-                _agent_client.call_agent,
+                agent_client.call_agent,
                 {"request": "excluded-files", "input": "s", "epoch": 0},
                 0.3,
             )

@@ -16,7 +16,7 @@ import pytest
 from yarnam.agent.launch import process_activity
 from yarnam.agent.launch.process_activity import IDLE_S, ActivityProbe, tree
 from yarnam.agent.launch.stack_dump import STACK_SIGNAL, dump_stack, innermost
-from yarnam.train._stack_dump import _STACK_SIGNAL
+from yarnam.train._reports.process_hooks import _STACK_SIGNAL
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from yarnam.agent.launch.stop_agreement import StopFile, have_come, least_step, position_file
-from yarnam.train._stop import _Watch
+from yarnam.train._job.stop import _Watch
 
 RANKS = 3
 LIMIT_S = 20.0

@@ -55,10 +55,10 @@ ALLOWED = {
     "yarnam/cluster/hadoop/queue_file.py": _OWN_CLUSTER,
     "yarnam/cluster/software/jar_cache.py": "a file of this package",
     "yarnam/spec/failure_rules.py": "a file of this package",
-    "yarnam/train/_agent_client.py": _SDK,
-    "yarnam/train/_input_manifest.py": _SDK,
-    "yarnam/train/_job_context.py": _SDK,
-    "yarnam/train/_stop.py": _SDK,
+    "yarnam/train/_job/agent_client.py": _SDK,
+    "yarnam/train/_inputs/input_listing.py": _SDK,
+    "yarnam/train/_job/job_context.py": _SDK,
+    "yarnam/train/_job/stop.py": _SDK,
 }
 
 

@@ -1,4 +1,4 @@
-"""The agent's side of ``yarnam.train._agent_client``: replies to requests on a Unix socket."""
+"""The agent's side of ``yarnam.train._job.agent_client``: replies to requests on a Unix socket."""
 
 from __future__ import annotations
 

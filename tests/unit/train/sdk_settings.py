@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from yarnam.train._job_context import VARIABLE
+from yarnam.train._job.job_context import VARIABLE
 
 
 def set_sdk(monkeypatch: pytest.MonkeyPatch, **settings: object) -> None:

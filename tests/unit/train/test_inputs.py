@@ -12,7 +12,7 @@ import pytest
 from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
 from yarnam.core.model.job_spec import DataInput, InputMode, Sharding
-from yarnam.train import _inputs
+from yarnam.train._inputs import inputs as inputs_module
 from yarnam.wire.input_manifest import ListedInput, encode_manifest
 
 Enter = Callable[..., train.Inputs]
@@ -111,7 +111,7 @@ def test_what_is_proved_between_two_runs_of_an_epoch_is_passed_over(
 ) -> None:
     """The epoch's own list stays as it was, so that the shares do; the file is not read all the
     same, nor is it among ``files``."""
-    monkeypatch.setattr(_inputs, "excluded_files", lambda name, epoch: frozenset({"part-00"}))
+    monkeypatch.setattr(inputs_module, "excluded_files", lambda name, epoch: frozenset({"part-00"}))
     before = enter((0, 2))
     first = {part.uri[-7:] for epoch in before.epochs(1) for part in epoch}
     proved = min(first)

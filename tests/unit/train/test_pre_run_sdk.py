@@ -6,13 +6,13 @@ import pytest
 
 from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
-from yarnam.train import _pre_run, _stop
+from yarnam.train._job import pre_run_end, stop
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pre_run, "_reported", [0])
-    monkeypatch.setattr(_stop, "_watch", _stop._Watch())
+    monkeypatch.setattr(pre_run_end, "_reported", [0])
+    monkeypatch.setattr(stop, "_watch", stop._Watch())
     monkeypatch.delenv("YARNAM_SDK", raising=False)
     monkeypatch.delenv("YARNAM_STOP_FILE", raising=False)
 

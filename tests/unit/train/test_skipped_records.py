@@ -15,8 +15,8 @@ import pytest
 from tests.unit.train.agent_server import Agent
 from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
-from yarnam.train import _report, _skipped_records
-from yarnam.train._step_times import StepTimes
+from yarnam.train._reports import reporting, skipped_records
+from yarnam.train._reports.step_times import StepTimes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,12 +26,12 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in list(os.environ):
         if name.startswith("YARNAM_"):
             monkeypatch.delenv(name)
-    monkeypatch.setattr(_report, "of_process", StepTimes())
-    monkeypatch.setattr(_report, "_of_steps", {})
-    monkeypatch.setattr(_report, "_of_checkpoints", {})
-    monkeypatch.setattr(_skipped_records, "_state", _skipped_records._SkippedRecords())
+    monkeypatch.setattr(reporting, "of_process", StepTimes())
+    monkeypatch.setattr(reporting, "_of_steps", {})
+    monkeypatch.setattr(reporting, "_of_checkpoints", {})
+    monkeypatch.setattr(skipped_records, "_state", skipped_records._SkippedRecords())
     yield
-    _skipped_records._state.close()
+    skipped_records._state.close()
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int | None, str
     found: list[tuple[str, int | None, str]] = []
     set_sdk(monkeypatch, request_socket="@somebody")
     monkeypatch.setenv("YARNAM_RANK", "0")
-    records = _skipped_records._SkippedRecords(lambda suspects, limit_s: found.extend(suspects))
-    monkeypatch.setattr(_skipped_records, "_state", records)
+    records = skipped_records._SkippedRecords(lambda suspects, limit_s: found.extend(suspects))
+    monkeypatch.setattr(skipped_records, "_state", records)
     return found
 
 
@@ -66,8 +66,8 @@ def test_bad_records_are_skipped_and_reported(
     records = [b"0", b"x", b"2", b"y", b"4"]
     assert list(train.decoded(records, decode, "/data/a", errors=(ValueError,))) == [0, 2, 4]
     assert train.skipped() == 2
-    assert _skipped_records.counts() == {"skipped_records": 2.0, "skipped_files": 1.0}
-    _skipped_records._state.close()
+    assert skipped_records.counts() == {"skipped_records": 2.0, "skipped_files": 1.0}
+    skipped_records._state.close()
     assert [(path, record) for path, record, _ in reported] == [("/data/a", 1), ("/data/a", 3)]
     assert "skipped record 1 of /data/a: ValueError" in capsys.readouterr().err
 
@@ -110,12 +110,12 @@ def test_the_count_is_in_every_report(
         name = f"yarnam-test-{os.getpid()}"
         agent.bind(f"\0{name}")
         agent.settimeout(5)
-        monkeypatch.setattr(_report, "_open", {})
+        monkeypatch.setattr(reporting, "_open", {})
         set_sdk(monkeypatch, metrics_socket=f"@{name}")
         train.skip("/data/a", 1, "bad")
         train.report(step=1, loss=0.5)
         values = json.loads(agent.recv(10_000))["values"]
-    for sender in _report._open.values():
+    for sender in reporting._open.values():
         if sender is not None:
             sender.close()
     # Beside the epoch, where another test of this process has read inputs.
@@ -131,7 +131,7 @@ def test_a_copy_on_the_nodes_disk_is_told_by_its_origin(
     monkeypatch.setenv("YARNAM_INPUT_ONE", "hdfs:///data/one.npy")
     for path in ("set/1/a.npy", "one/one.npy", "other/x"):
         train.skip(f"/local/inputs/{path}", None, "bad")
-    _skipped_records._state.close()
+    skipped_records._state.close()
     assert [path for path, _, _ in reported] == [
         "hdfs:///data/set/1/a.npy",
         "hdfs:///data/one.npy",
@@ -183,8 +183,8 @@ def test_a_job_without_a_listener_goes_on(
 ) -> None:
     monkeypatch.setenv("YARNAM_RANK", "0")
     set_sdk(monkeypatch, request_socket="@nobody-listens-here")
-    records = _skipped_records._SkippedRecords(limit_s=0.1)
-    monkeypatch.setattr(_skipped_records, "_state", records)
+    records = skipped_records._SkippedRecords(limit_s=0.1)
+    monkeypatch.setattr(skipped_records, "_state", records)
     train.skip("/data/a", 1, "bad")
-    _skipped_records._state.close()
+    skipped_records._state.close()
     assert "cannot report bad records" in capsys.readouterr().err

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from yarnam.train import _step_times
-from yarnam.train._step_times import COMPUTE_S, STEP_S, STEPS, WINDOW, StepTimes
+from yarnam.train._reports import step_times
+from yarnam.train._reports.step_times import COMPUTE_S, STEP_S, STEPS, WINDOW, StepTimes
 
 
 class Time:
@@ -19,7 +19,7 @@ class Time:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
     found = Time()
-    monkeypatch.setattr(_step_times, "time", found)
+    monkeypatch.setattr(step_times, "time", found)
     return found
 
 

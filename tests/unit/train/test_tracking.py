@@ -10,9 +10,10 @@ from contextlib import suppress
 import pytest
 
 from yarnam import train
-from yarnam.train import _report, _tracking
-from yarnam.train._metric_point import Point
-from yarnam.train._tracking import FINISHED, MAX_KEPT, _Feed
+from yarnam.train._reports import reporting
+from yarnam.train._tracking import tracking
+from yarnam.train._tracking.metric_point import Point
+from yarnam.train._tracking.tracking import FINISHED, MAX_KEPT, _Feed
 
 
 class FakeTracker:
@@ -38,9 +39,9 @@ class FakeTracker:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tracking, "SEND_S", 0.02)
-    monkeypatch.setattr(_tracking, "KEEP_S", 1e-9)
-    for name in (_tracking.MLFLOW_VARIABLE, _tracking.TENSORBOARD_VARIABLE, "YARNAM_RANK"):
+    monkeypatch.setattr(tracking, "SEND_S", 0.02)
+    monkeypatch.setattr(tracking, "KEEP_S", 1e-9)
+    for name in (tracking.MLFLOW_VARIABLE, tracking.TENSORBOARD_VARIABLE, "YARNAM_RANK"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -76,8 +77,8 @@ def test_a_tracker_that_was_away_gets_what_came_meanwhile(
 
 
 def test_of_an_interval_the_newest_value_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tracking, "KEEP_S", 3600.0)
-    monkeypatch.setattr(_tracking.time, "time", lambda: 7200.5)
+    monkeypatch.setattr(tracking, "KEEP_S", 3600.0)
+    monkeypatch.setattr(tracking.time, "time", lambda: 7200.5)
     tracker = FakeTracker()
     tracker.release.clear()
     feed = _Feed("it", lambda: tracker)
@@ -114,13 +115,13 @@ def test_only_rank_0_sends_and_only_in_the_block(
 ) -> None:
     monkeypatch.setenv("YARNAM_RANK", rank)
     tracker = FakeTracker()
-    monkeypatch.setattr(_tracking, "_feeds", lambda _: [_Feed("it", lambda: tracker)])
+    monkeypatch.setattr(tracking, "_feeds", lambda _: [_Feed("it", lambda: tracker)])
     train.report(step=0, loss=9.0)
     with suppress(KeyError), train.tracking({"lr": 0.1}):
         train.report(step=1, loss=0.5, note="no number")
         raise KeyError
     train.report(step=2, loss=9.0)
-    assert _report.observers == []
+    assert reporting.observers == []
     if rank == "0":
         assert [(one.name, one.value, one.step) for one in tracker.points] == [("loss", 0.5, 1)]
         assert tracker.ended == ["FAILED"]
@@ -136,7 +137,7 @@ def test_without_the_variables_it_does_nothing() -> None:
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(_tracking.MLFLOW_VARIABLE, "http://127.0.0.1:1")
-    monkeypatch.setattr(_tracking, "find_spec", lambda _: None)
+    monkeypatch.setenv(tracking.MLFLOW_VARIABLE, "http://127.0.0.1:1")
+    monkeypatch.setattr(tracking, "find_spec", lambda _: None)
     with pytest.raises(ImportError, match="pip install 'mlflow-skinny'"), train.tracking():
         pass

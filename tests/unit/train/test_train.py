@@ -21,8 +21,9 @@ from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
 from yarnam.agent.launch.stop_agreement import StopFile
 from yarnam.agent.metrics_inbox import Sample, step_file, with_newest_step
-from yarnam.train import _report, _stop
-from yarnam.train._step_times import StepTimes
+from yarnam.train._job import stop
+from yarnam.train._reports import reporting
+from yarnam.train._reports.step_times import StepTimes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -93,11 +94,11 @@ def test_a_report_reaches_the_agents_socket(monkeypatch: pytest.MonkeyPatch) -> 
             ("_of_size", {}),
             ("of_process", StepTimes()),
         ):
-            monkeypatch.setattr(_report, name, value)
+            monkeypatch.setattr(reporting, name, value)
         set_sdk(monkeypatch, metrics_socket="@yarnam-test-report")
         monkeypatch.setenv("YARNAM_LOCAL_RANK", "2")
-        monkeypatch.setattr(_report, "of_process", StepTimes())
-        monkeypatch.setattr(_report, "_of_steps", {})
+        monkeypatch.setattr(reporting, "of_process", StepTimes())
+        monkeypatch.setattr(reporting, "_of_steps", {})
         train.report(step=7, total_steps=10, loss=0.25, lr="1e-3", note=object(), acc=True)
         said = json.loads(agent.recv(65536))
     assert said["local_rank"] == 2
@@ -109,9 +110,9 @@ def test_a_report_reaches_the_agents_socket(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_process_says_that_it_is_ready_and_goes_on_saying_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_report, "_is_ready", False)
+    monkeypatch.setattr(reporting, "_is_ready", False)
     opened: dict[int, socket.socket] = {}
-    monkeypatch.setattr(_report, "_open", opened)
+    monkeypatch.setattr(reporting, "_open", opened)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
         agent.settimeout(10)
         agent.bind("\0yarnam-test-ready")
@@ -127,7 +128,7 @@ def test_a_process_says_that_it_is_ready_and_goes_on_saying_so(
 OFTEN = """
 import os, socket, sys
 from yarnam import train
-from yarnam.train._report import report_restored
+from yarnam.train._reports.reporting import report_restored
 os.environ["YARNAM_STOP_FILE"] = sys.argv[1]
 os.environ["YARNAM_SDK"] = '{"metrics_socket": "@yarnam-test-often"}'
 for step in range(1, 100):
@@ -289,7 +290,7 @@ def test_the_first_stop_file_stands(tmp_path: Path) -> None:
 
 def test_should_stop_off_the_main_thread_installs_nothing() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    watch = _stop._Watch()
+    watch = stop._Watch()
     answers: list[bool] = []
     thread = threading.Thread(target=lambda: answers.append(watch.poll()))
     thread.start()
@@ -336,7 +337,7 @@ RAISES = """
 import atexit, os, sys
 from yarnam import train
 train.report(step=1)
-atexit.register(lambda: train._report._report_pause())
+atexit.register(lambda: train._reports.reporting._report_pause())
 if sys.argv[1] == "goes on":
     sys.excepthook(ValueError, ValueError("logged"), None)
     train.report(step=2, restored_step=1)
@@ -374,10 +375,10 @@ def test_a_size_is_asked_for_at_once_and_with_every_later_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[dict[str, float]] = []
-    monkeypatch.setattr(_report, "_send", lambda _, data: sent.append(json.loads(data)["values"]))
-    monkeypatch.setattr(_report, "setting", lambda _: "@socket")
+    monkeypatch.setattr(reporting, "_send", lambda _, data: sent.append(json.loads(data)["values"]))
+    monkeypatch.setattr(reporting, "setting", lambda _: "@socket")
     for name in ("_last", "_of_size"):
-        monkeypatch.setattr(_report, name, {})
+        monkeypatch.setattr(reporting, name, {})
     train.request_size(8)
     assert sent == [{"requested_gpus": 8.0}], "before anything else is reported"
     train.report(step=1, epoch=4)
@@ -397,5 +398,5 @@ def test_a_size_is_a_number_of_gpus(wrong: int) -> None:
 
 def test_outside_a_job_a_size_is_asked_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_last", "_of_size"):
-        monkeypatch.setattr(_report, name, {})
+        monkeypatch.setattr(reporting, name, {})
     train.request_size(8)

@@ -20,7 +20,8 @@ from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
 from yarnam.core.model.job_spec import CheckpointSpec, JobSpec, RoleSpec
 from yarnam.core.model.plans import Placed
 from yarnam.core.model.resources import Resources
-from yarnam.train import _report, checkpoint
+from yarnam.train import checkpoint
+from yarnam.train._reports import reporting
 from yarnam.wire.rendezvous import environments
 
 JOB = "application_1700000000000_0007"
@@ -39,8 +40,8 @@ SPEC = {
 @pytest.fixture(autouse=True)
 def forgets_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process has reported goes into all of its later reports."""
-    monkeypatch.setattr(_report, "_of_checkpoints", {})
-    monkeypatch.setattr(_report, "_last", {})
+    monkeypatch.setattr(reporting, "_of_checkpoints", {})
+    monkeypatch.setattr(reporting, "_last", {})
 
 
 @pytest.fixture(autouse=True)
@@ -152,12 +153,12 @@ def test_all_ranks_of_an_attempt_save_and_restore_together(
 
 def test_saves_are_reported_for_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(_report, "_send", lambda _, data: sent.append(json.loads(data)["values"]))
-    monkeypatch.setattr(_report, "setting", lambda _: "@socket")
+    monkeypatch.setattr(reporting, "_send", lambda _, data: sent.append(json.loads(data)["values"]))
+    monkeypatch.setattr(reporting, "setting", lambda _: "@socket")
     with checkpoint.open(f"file://{tmp_path}", background=True) as saved:
-        _report.report(1, loss=0.5)
+        reporting.report(1, loss=0.5)
         saved.save(1, {"w": np.ones(3)})
-        _report.report(2, loss=0.25)
+        reporting.report(2, loss=0.25)
         saved.save(2, {"w": np.ones(3)})
         saved.wait()
     # The pauses of the saves are reports too, and repeat what was reported last.
@@ -166,7 +167,7 @@ def test_saves_are_reported_for_the_ledger(tmp_path: Path, monkeypatch: pytest.M
     assert sent[-1]["saving_s"] > 0
     with checkpoint.open(f"file://{tmp_path}") as saved:
         saved.load()
-        _report.report(3)
+        reporting.report(3)
     assert (sent[-1]["resumed_step"], sent[-1]["saved_step"]) == (2.0, 2.0)
     assert "restored_step" not in sent[-1]
 
@@ -175,10 +176,10 @@ def test_a_save_is_a_pause_until_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(_report, "_send", lambda _, data: sent.append(json.loads(data)))
-    monkeypatch.setattr(_report, "setting", lambda _: "@socket")
+    monkeypatch.setattr(reporting, "_send", lambda _, data: sent.append(json.loads(data)))
+    monkeypatch.setattr(reporting, "setting", lambda _: "@socket")
     with checkpoint.open(f"file://{tmp_path}") as saved:
-        _report.report(7)
+        reporting.report(7)
         saved.save(7, {"w": np.ones(3)})
         saved.load()
     pauses = list(dict.fromkeys(one["pause"] for one in sent))

@@ -21,8 +21,8 @@ from yarnam._light_imports import on_first_use
 from yarnam.agent.machine.agent_directives import Launch
 from yarnam.agent.task_config import ContainerSettings, TaskJob
 from yarnam.errors import BadSpec, InternalError, Unavailable, YarnamError
-from yarnam.train._input_manifest import InputListing, read_input_manifest
-from yarnam.train._input_shares import InputFile
+from yarnam.train._inputs.file_shares import InputFile
+from yarnam.train._inputs.input_listing import InputListing, read_input_manifest
 from yarnam.wire.input_shares import likely_shares
 from yarnam.wire.protocol import ENV_SDK, LOCAL_INPUTS, LOCAL_INPUTS_FILE
 

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from yarnam.train import _agent_client
-from yarnam.train._job_context import input as input_uri
-from yarnam.train._job_context import is_in_job
+from yarnam.train._job import agent_client
+from yarnam.train._job.job_context import input as input_uri
+from yarnam.train._job.job_context import is_in_job
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -60,7 +60,7 @@ def report_suspects(found: Suspects, limit_s: float) -> None:
     suspects = list(by_path.values())
     for start in range(0, len(suspects), _PER_REQUEST):
         request = {"request": "suspects", "suspects": suspects[start : start + _PER_REQUEST]}
-        _agent_client.call_agent(request, limit_s)
+        agent_client.call_agent(request, limit_s)
 
 
 class _SkippedRecords:
@@ -111,7 +111,7 @@ class _SkippedRecords:
             self._wake.wait(_REPORT_EVERY_S)
             with self.lock:
                 found, self._waiting = self._waiting, []
-            if found and _agent_client.has_agent():
+            if found and agent_client.has_agent():
                 try:
                     self._report(found, self._limit_s)
                 except Exception as error:  # noqa: BLE001 - never worth a training run

@@ -13,7 +13,7 @@ from mlflow.tracking import MlflowClient
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from yarnam.train._metric_point import Point
+    from yarnam.train._tracking.metric_point import Point
 
 APPLICATION_TAG = "yarnam.application"
 STEP_TAG = "yarnam.step"

@@ -9,12 +9,12 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from yarnam.train._job_context import attempt
+from yarnam.train._job.job_context import attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from yarnam.train._metric_point import Point
+    from yarnam.train._tracking.metric_point import Point
 
 
 class EventFiles:

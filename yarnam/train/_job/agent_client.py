@@ -7,7 +7,7 @@ import socket
 import time
 from typing import Any
 
-from yarnam.train._job_context import setting
+from yarnam.train._job.job_context import setting
 
 MAX_REPLY_BYTES = 1 << 20
 """A list of excluded files is at most 100 kB."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from yarnam.train._job_context import rank, world_size
+from yarnam.train._job.job_context import rank, world_size
 
 
 def initialize_jax(**options: Any) -> bool:

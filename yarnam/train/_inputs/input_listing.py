@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from yarnam.train._input_shares import InputFile, Partitioner
+from yarnam.train._inputs.file_shares import InputFile, Partitioner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

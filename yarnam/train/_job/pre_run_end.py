@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 
-from yarnam.train._job_context import setting
-from yarnam.train._stop import ask_to_stop
+from yarnam.train._job.job_context import setting
+from yarnam.train._job.stop import ask_to_stop
 
 _MORE_STEPS = 2
 """After this many steps more, a program that does not ask whether it should stop is ended."""

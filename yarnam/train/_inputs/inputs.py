@@ -2,7 +2,7 @@
 
 The list of files was fixed when the job was submitted. What was read is kept with the checkpoint
 (``state``, ``resume``), so that after a restart, or at another size of the gang, reading continues
-where all processes together had stopped. See ``yarnam.train._input_shares`` for how and why.
+where all processes together had stopped. See ``yarnam.train._inputs.file_shares`` for how and why.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from yarnam.train._excluded_files import excluded_files, excluded_uris, excluded_when_launched
-from yarnam.train._input_manifest import InputListing, read_input_manifest
-from yarnam.train._input_shares import (
+from yarnam.train._inputs.excluded_files import (
+    excluded_files,
+    excluded_uris,
+    excluded_when_launched,
+)
+from yarnam.train._inputs.file_shares import (
     NOTHING_READ,
     InputFile,
     Merged,
@@ -23,8 +26,9 @@ from yarnam.train._input_shares import (
     in_order,
     merge_states,
 )
-from yarnam.train._job_context import setting
-from yarnam.train._report import note_epoch
+from yarnam.train._inputs.input_listing import InputListing, read_input_manifest
+from yarnam.train._job.job_context import setting
+from yarnam.train._reports.reporting import note_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

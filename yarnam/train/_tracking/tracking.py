@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
-from yarnam.train import _report
-from yarnam.train._job_context import is_chief
-from yarnam.train._metric_point import Point
-from yarnam.train._pre_run import is_pre_run
-from yarnam.train._stop import should_stop
+from yarnam.train._job.job_context import is_chief
+from yarnam.train._job.pre_run_end import is_pre_run
+from yarnam.train._job.stop import should_stop
+from yarnam.train._reports import reporting
+from yarnam.train._tracking.metric_point import Point
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ def tracking(parameters: Mapping[str, Any] | None = None) -> Iterator[None]:
     """
     feeds = [] if not is_chief() or is_pre_run() else _feeds(dict(parameters or {}))
     for feed in feeds:
-        _report.observers.append(feed.add)
+        reporting.observers.append(feed.add)
     end = FAILED
     try:
         yield
@@ -73,7 +73,7 @@ def tracking(parameters: Mapping[str, Any] | None = None) -> Iterator[None]:
     finally:
         deadline = time.monotonic() + CLOSE_LIMIT_S
         for feed in feeds:
-            _report.observers.remove(feed.add)
+            reporting.observers.remove(feed.add)
             feed.end(end)
         for feed in feeds:
             feed.join(deadline)
@@ -83,13 +83,13 @@ def _feeds(parameters: dict[str, Any]) -> list[_Feed]:
     made = []
     if os.environ.get(MLFLOW_VARIABLE):
         _need("mlflow", MLFLOW_VARIABLE, "mlflow-skinny")
-        from yarnam.train._mlflow_run import MlflowRun
+        from yarnam.train._tracking.mlflow_run import MlflowRun
 
         made.append(_Feed("MLflow", lambda: MlflowRun(parameters)))
     directory = os.environ.get(TENSORBOARD_VARIABLE)
     if directory:
         _need("tensorboard", TENSORBOARD_VARIABLE, "yarnam[tensorboard]")
-        from yarnam.train._event_files import EventFiles
+        from yarnam.train._tracking.event_files import EventFiles
 
         made.append(_Feed("TensorBoard", lambda: EventFiles(directory, parameters)))
     return made

@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from yarnam.train._job_context import setting
-from yarnam.train._pre_run import is_pre_run, note_step
-from yarnam.train._skipped_records import counts
-from yarnam.train._step_times import of_process
+from yarnam.train._job.job_context import setting
+from yarnam.train._job.pre_run_end import is_pre_run, note_step
+from yarnam.train._reports.skipped_records import counts
+from yarnam.train._reports.step_times import of_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

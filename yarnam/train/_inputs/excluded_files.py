@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import re
 
-from yarnam.train import _agent_client
-from yarnam.train._job_context import input as input_uri
+from yarnam.train._job import agent_client
+from yarnam.train._job.job_context import input as input_uri
 
 REPLY_LIMIT_S = 120.0
 """For the list of an epoch: HDFS may be in the middle of a restart, and the ApplicationMaster too.
@@ -41,12 +41,12 @@ def excluded_files(name: str, epoch: int, *, limit_s: float = REPLY_LIMIT_S) -> 
     """
     if epoch < 0:
         raise ValueError(f"epochs count from 0, not from {epoch}")
-    if not _agent_client.has_agent():
+    if not agent_client.has_agent():
         return excluded_when_launched(name)
     request = {"request": "excluded-files", "input": name, "epoch": epoch}
     try:
-        reply = _agent_client.call_agent(request, limit_s)
-    except _agent_client.AgentUnavailable as error:
+        reply = agent_client.call_agent(request, limit_s)
+    except agent_client.AgentUnavailable as error:
         raise ExcludedFilesUnknown(
             f"the files that epoch {epoch} of input {name!r} excludes are not known: {error}"
         ) from error

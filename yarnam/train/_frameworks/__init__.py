@@ -1,0 +1,1 @@
+"""Settings for frameworks that need some."""

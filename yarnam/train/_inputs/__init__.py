@@ -1,0 +1,1 @@
+"""The job's inputs, shared among its processes."""

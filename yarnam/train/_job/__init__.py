@@ -1,0 +1,1 @@
+"""The settings of the process in its job, and its calls to the agent."""
