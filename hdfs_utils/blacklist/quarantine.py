@@ -1,8 +1,8 @@
 """Moves proved corrupt files out of the way, with a record of where from, and back again.
 
 A quarantined file lies in ``.yarnam-quarantine`` beside where it was (a rename stays within its
-directory's mount and encryption zone); the record lies beside it. Names that begin with a dot are
-no data to Hadoop's input formats and to :func:`hdfs_utils.validation.data_files`.
+directory's mount and encryption zone); the record lies beside it. Hadoop's input
+formats and :func:`hdfs_utils.validation.data_files` ignore names that begin with a dot.
 """
 
 from __future__ import annotations

@@ -198,8 +198,8 @@ def inspect(fs: FileSystem, path: str) -> CheckpointListing:
 def is_out_of_reach(fs: FileSystem, path: str, error: Unavailable) -> bool:
     """Whether the data of this one checkpoint cannot be read while the storage answers.
 
-    The native client says the same whether all DataNodes with a block are away or all of its
-    copies are damaged: so it is no proof of damage, and no reason to wait for ever.
+    The native client reports the same whether all DataNodes with a block are away or all of its
+    copies are damaged: so the error neither proves damage nor justifies waiting for ever.
     """
     return error.operation == "read" and fs.exists(uris.join(path, layout.MANIFEST))
 
@@ -221,8 +221,8 @@ def pinned(fs: FileSystem, path: str, epoch: int | None = None) -> Iterator[None
     Args:
         fs: where.
         path: of the checkpoint.
-        epoch: of a writer that restores: its pin is void when a successor has taken over. None:
-            a reader that has nothing to do with the writers.
+        epoch: of a writer that restores: its pin is void when a successor has taken over. ``None``
+            for a reader that has nothing to do with the writers.
     """
     now_ms = int(time.time() * 1000)
     location = uris.join(uris.parent(path), layout.PINS, uris.name(path))

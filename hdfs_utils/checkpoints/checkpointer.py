@@ -97,7 +97,7 @@ class Checkpointer:
         retention: what stays after each save.
         background: ``save`` returns as soon as the values are copied in memory; at most one save
             is behind.
-        spool: where shards wait while the storage is unavailable; None: such a save fails.
+        spool: where shards wait while the storage is unavailable; without one such a save fails.
         limits: for all waits.
         start: which checkpoint to start from.
         fs: where; by default the file system of ``directory``.

@@ -143,7 +143,7 @@ def _drop(spool: Path, shard: Path, why: str, sent: SendResult) -> None:
 
 
 def main() -> int:
-    """0: nothing is left."""
+    """Returns 0 if nothing is left."""
     parser = argparse.ArgumentParser(description="Send the shards that a dead process has spooled.")
     parser.add_argument("directories", nargs="+", type=Path)
     parser.add_argument("--limit", type=float, default=600.0, help="in seconds")

@@ -36,7 +36,7 @@ class Retention:
 
     Attributes:
         keep: how many of the newest whole checkpoints stay.
-        every: of each this many steps, the first checkpoint stays; 0: none for that reason.
+        every: the first checkpoint of each stretch of this many steps stays (0 disables).
         best: those that stay for their metric.
     """
 

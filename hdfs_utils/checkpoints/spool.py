@@ -37,7 +37,7 @@ class Spool:
     Attributes:
         directory: on a local disk, of this process alone; made when it is needed.
         limit_s: how long a checkpoint may wait there before it is given up, in seconds.
-        max_bytes: of all that waits; None: until a tenth of the disk is left.
+        max_bytes: of all that waits; ``None`` to leave a tenth of the disk free.
     """
 
     directory: Path

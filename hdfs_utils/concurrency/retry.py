@@ -144,7 +144,7 @@ def retry_over_failover(call: Callable[[], T], limit_s: float) -> T:
         limit_s: seconds.
 
     Raises:
-        Unavailable: the last one's; at once where a call itself took its whole limit.
+        Unavailable: the last one's; immediately where a call itself took its whole limit.
     """
     return retry(call, limit_s, is_retriable=_is_failing_over)
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 THREADS = 8
-"""Calls at once with which the native client is fast (docs/reference/hdfs-utils.md)."""
+"""Concurrent calls with which the native client is fast (docs/reference/hdfs-utils.md)."""
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.5
@@ -41,8 +41,8 @@ class WorkerPool:
         threads: how many; fewer start where there are fewer items.
         operation: what the calls do, for errors: ``read``, ``transfer``.
         stack: the size of each thread's stack in bytes; 0 means the system's default.
-        abandon_after_s: after an error or Ctrl-C the other workers get so many seconds to finish
-            their call before they are abandoned.
+        abandon_after_s: the seconds that the other workers get to finish their call after an error
+            or Ctrl-C, before they are abandoned.
 
     Attributes:
         stopping: set when no further item is to be begun.

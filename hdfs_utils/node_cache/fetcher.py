@@ -1,4 +1,4 @@
-"""Fetches many files at once, large ones by ranges, into local files that the caller opens."""
+"""Fetches many files concurrently, large ones by ranges, into local files that the caller opens."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hdfs_utils.transfer.compare import storage_crcs
 from hdfs_utils.transfer.file_copy import copy_range
 
 THREADS = 8
-"""Files fetched at once; the native client is fastest with 4 to 8."""
+"""Files fetched concurrently; the native client is fastest with 4 to 8."""
 RANGE_BYTES = 64 << 20
-"""Larger files are read in ranges of this size, several at once."""
+"""Larger files are read in ranges of this size, several in parallel."""
 RANGE_THREADS = 4
 TRIES = 3
 """Tries for one range: a DataNode may die in the middle of it."""

@@ -73,7 +73,7 @@ class NodeStore:
 
         Args:
             disks: the node's local disks.
-            cache_max_bytes: limit for the caches on all disks together; 0: half of each disk.
+            cache_max_bytes: limit for the caches on all disks together (0 = half of each disk).
             keep_free: share of each disk that stays free.
             threads: files fetched at the same time.
             progress: receives the progress.
@@ -305,7 +305,7 @@ class NodeStore:
                         made = cache.publish(path, key, crc, file.length)
                         reservation.fill(key)
                         if not self._link(fs, disk, made, file, was_cached=False):
-                            rest.append(file)  # evicted at once for another container
+                            rest.append(file)  # already evicted for another container
 
                     yield PartialFile(descriptor, publish)
 

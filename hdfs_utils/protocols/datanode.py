@@ -1,8 +1,7 @@
 """A file's checksum from the DataNodes themselves: COMPOSITE_CRC, whatever the site's default.
 
 The DataNode answers from the checksums that it stored beside the block (one for each 512 bytes by
-default), so nothing is read but those. It closes the connection after each answer; this many are
-open at once.
+default), so nothing is read but those. It closes the connection after each answer.
 
 The protocol is the data transfer protocol, version 28, operation BLOCK_CHECKSUM
 (``datatransfer.proto``).

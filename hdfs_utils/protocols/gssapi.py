@@ -131,7 +131,7 @@ class Initiator:
 
     Args:
         service: as in ``zookeeper@host``.
-        keytab: whose first principal asks, in place of the process's own credentials; empty: those.
+        keytab: whose first principal asks; if empty, the process's own credentials do.
 
     Raises:
         NotAuthenticated: the keytab gives no ticket.

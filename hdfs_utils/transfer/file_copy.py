@@ -107,7 +107,7 @@ def _pump(
 
 
 class SmallFileWriter:
-    """Writes many small files at once to a storage that is slow to complete a file.
+    """Writes many small files concurrently to a storage that is slow to complete a file.
 
     Each file waits about half a second for its completion after its bytes are safe, whatever the
     site's settings (hdfs-native 0.14.7). So a few threads of the pool send while many wait, asleep.

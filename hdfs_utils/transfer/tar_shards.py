@@ -72,7 +72,7 @@ def pack_shards(
         size: of a shard, bytes; a larger sample gets one of its own.
         name: what the names of the shards begin with.
         options: ``verify`` counts.
-        progress: is told.
+        progress: receives the progress.
 
     Raises:
         AlreadyExists: the target is there.

@@ -29,8 +29,8 @@ TRIES = 3
 SMALL = 1 << 20
 # Asked for together: the answers for more would only wait.
 VERIFY_BATCH = 2000
-# Of the hundreds of threads that wait for completions: the address space of a container may be
-# limited (yarn.nodemanager.vmem-check-enabled), and 8 MiB each would count.
+# Hundreds of threads wait for completions: the address space of a container may be limited
+# (yarn.nodemanager.vmem-check-enabled), and stacks of 8 MiB each would count.
 SMALL_STACK = 512 << 10
 # Beyond this many small files one call that settles the whole disk is quicker than one for each.
 SETTLE_TOGETHER = 16
@@ -191,7 +191,7 @@ class TreeTransfer:
         self._done(entry, target, crc)
 
     def _large_get(self, entry: SourceEntry, target: str) -> int:
-        """Ranges read at once and written into their place of one file."""
+        """Read ranges in parallel and write each into its place of one file."""
         path = path_below(self._root, entry.relative)
         local = Path(self._sink.own_path(target))
         local.parent.mkdir(parents=True, exist_ok=True)

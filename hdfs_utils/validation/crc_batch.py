@@ -1,4 +1,4 @@
-"""The checksums of many small TFRecords compared at once.
+"""Compares the checksums of many small TFRecords in one call.
 
 A call for each record costs more than the checksum of a small one. CRCs are linear: that of a
 buffer follows from those of its parts (``crc(A + B) = shift(crc(A), len(B)) ^ crc(B)``, as in
@@ -92,7 +92,7 @@ def crc_combiner() -> CrcCombiner | None:
 
 
 def expected_crc(combiner: CrcCombiner, buffer: bytes, starts: array[int], end: int) -> int:
-    """What the CRC of ``buffer[starts[0]:end]`` is if every checksum in it fits.
+    """The CRC that ``buffer[starts[0]:end]`` has if every checksum in it fits.
 
     Args:
         starts: where the records begin, one behind the other up to ``end``; all of them whole,

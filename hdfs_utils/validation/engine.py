@@ -1,4 +1,4 @@
-"""Checks many files at once, in order, with bounded memory.
+"""Checks many files concurrently, in order, with bounded memory.
 
 What a file says is decoded in child processes with limits (:mod:`hdfs_utils.validation.sandbox`).
 Here remain formats that are frames and checksums alone (``InputFormat.is_framing``), the first

@@ -33,14 +33,14 @@ def main(uri: str, max_memory: str, nice: str) -> None:
     _limit_itself(int(max_memory), int(nice))
     try:
         outcome = check(uri)
-    except Exception as error:  # noqa: BLE001 - the parent is told, whatever it is
+    except Exception as error:  # noqa: BLE001 - the parent gets it, whatever it is
         text = f"the check itself failed: {type(error).__name__}: {error}"
         outcome = CheckOutcome("not checked", Reason.CHECK_FAILED.value, text)
     _leave(outcome)
 
 
 def _leave(outcome: CheckOutcome) -> NoReturn:
-    # In one piece: of two threads that leave at once only one is heard.
+    # In one piece: of two threads that leave together only one is heard.
     os.write(1, (json.dumps(asdict(outcome)) + "\n").encode())
     os._exit(0)
 

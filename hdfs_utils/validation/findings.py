@@ -14,7 +14,7 @@ from typing import Any
 
 # A file with this many findings is broken beyond doubt; the rest would only fill the table.
 MAX_FINDINGS = 100
-"""Of each kind."""
+"""Per kind."""
 MAX_MESSAGE = 1000
 """Characters. What a library or a name in an archive contributes may be of any length."""
 
@@ -73,9 +73,9 @@ class Finding:
     """One thing found in a file.
 
     Attributes:
-        offset: in bytes from the beginning of the file, or of ``member``; None: not known.
-        record: number of the record, line, row group, page or image, from 0; None: not known.
-        member: which part of a container (a name in a tar, ``decompressed``...); empty: the file.
+        offset: in bytes from the beginning of the file, or of ``member``; ``None`` if unknown.
+        record: number of the record, line, row group, page or image, from 0; ``None`` if unknown.
+        member: which part of a container (a name in a tar, ``decompressed``...), if not the file.
     """
 
     kind: FindingKind

@@ -47,7 +47,7 @@ def bad_blocks(address: str, path: str, user: str, timeout_s: float) -> tuple[Ba
 
     Args:
         address: ``host:port`` of the NameNode's HTTP server (``dfs.namenode.http-address``).
-        user: who asks (simple authentication).
+        user: the caller (simple authentication).
         timeout_s: of each wait for the network, in seconds.
 
     Raises:

@@ -20,7 +20,7 @@ from hdfs_utils.filesystem import FileSystem, Reader
 from hdfs_utils.validation.findings import OverLimit
 
 # Large enough that a call to HDFS costs little beside its data, small enough that a few of them
-# for each of several files at once stay within some tens of MiB.
+# for each of several concurrent files stay within some tens of MiB.
 PIECE = 2 << 20
 # Pieces that the reading thread may be ahead.
 AHEAD = 2
@@ -63,7 +63,7 @@ class Stream:
         return piece
 
     def _next(self) -> bytes:
-        return bytes(next(self._pieces, b""))  # of bytes this is no copy
+        return bytes(next(self._pieces, b""))  # bytes are not copied
 
     def read(self, size: int) -> bytes:
         """``size`` bytes; fewer only at the end. Raises ValueError for a negative size: it would
@@ -218,7 +218,7 @@ class _Watched(io.RawIOBase):
         return self._reader.tell()
 
     def readinto(self, buffer: object, /) -> int:
-        # Given back at once: an error that is kept would keep what the buffer is a part of.
+        # Released immediately: an error that is kept would keep what the buffer is a part of.
         with memoryview(buffer) as given, given.cast("B") as view:  # type: ignore[arg-type]
             try:
                 data = self._reader.read(min(len(view), PIECE))
@@ -302,5 +302,5 @@ class _ReadAhead:
 
     def close(self) -> None:
         self._is_closed.set()
-        with suppress(queue.Empty):  # so that a thread that waits for room looks at once
+        with suppress(queue.Empty):  # wakes a thread that waits for room
             self._pieces.get_nowait()

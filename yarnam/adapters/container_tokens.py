@@ -105,7 +105,7 @@ class ContainerTokens:
 
     @classmethod
     def of_this_container(cls, environ: Mapping[str, str]) -> ContainerTokens | None:
-        """None: YARN has given it no tokens."""
+        """Return ``None`` if YARN has given the container no tokens."""
         path = environ.get(delegation_tokens.TOKEN_FILE_VARIABLE, "")
         return cls(path, environ.get("LOCAL_DIRS", "").split(",")) if path else None
 

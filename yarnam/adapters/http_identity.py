@@ -37,7 +37,7 @@ class HttpIdentity:
         user: sent as ``user.name``, which simple authentication believes; empty means nobody.
         is_kerberos: the site authenticates: a delegation token of the container, else SPNEGO.
         conf_dir: of Hadoop's configuration, which names the site's authority for https.
-        gateway: asks the daemons for us, and says to them who we are; None: we ask them ourselves.
+        gateway: asks the daemons for us, and states who we are; without one we ask them ourselves.
     """
 
     user: str = ""

@@ -43,7 +43,7 @@ class StartPoint:
 
     Attributes:
         is_fresh: begin without one.
-        step: begin with the newest save of this step; None: of any step.
+        step: begin with the newest save of this step, or of any step if ``None``.
     """
 
     is_fresh: bool = False

@@ -29,7 +29,7 @@ class Limits:
     Attributes:
         patience_s: how long a save tries before it is spooled, or fails where nothing is spooled.
         commit_s: how long rank 0 waits for the other ranks' shards.
-        agree_s: ranks wait so long for each other's part of a restore.
+        agree_s: how long ranks wait for each other's part of a restore.
         exit_s: at the end of the process, for saves that are under way.
     """
 

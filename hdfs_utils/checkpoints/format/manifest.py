@@ -92,7 +92,7 @@ class Checkpoint:
         saved_ms: when, in milliseconds since 1970 by the clock of who saved it.
         world_size: how many ranks wrote it.
         writer: who: ``owner``, ``attempt`` and ``host``.
-        metrics: what ``save`` was told, for retention.
+        metrics: those given to ``save``, for retention.
         metadata: what was given to ``save``: anything JSON can hold.
     """
 

@@ -157,11 +157,11 @@ def _publish(fs: FileSystem, path: str, write: Callable[[Writer], tuple[int, ...
 
 
 def read_footer(fs: FileSystem, path: str) -> WrittenShard:
-    """What is in a shard, by its own footer; its data is not looked at.
+    """Return the contents of a shard by its own footer, without its data.
 
     Raises:
-        CorruptData: this is no whole shard.
-        NotFound: there is none.
+        CorruptData: the file is not a whole shard.
+        NotFound: the file does not exist.
     """
     with fs.open_reader(path) as reader:
         length = reader.size

@@ -24,7 +24,7 @@ _MAX_PAX = 1 << 20
 _MOST_SAMPLES = 1 << 18
 """Names that are remembered, about 30 MB."""
 _PAX_DIGITS = 9
-"""Of a line's length with the space behind it, and more: _MAX_PAX has seven."""
+"""More than a line's length and the space behind it have: _MAX_PAX has seven digits."""
 
 MemberCheck = Callable[[Source, Findings], None]
 """Checks a member by its name; one of an unknown format is passed over."""

@@ -1,6 +1,6 @@
 """Parquet, ORC and Arrow through pyarrow: footer, then every page of every column.
 
-Parquet has checksums of pages only where its writer was told to write them; ORC and Arrow have
+Parquet has checksums of pages only where its writer was set to write them; ORC and Arrow have
 none. Without them a changed byte is seen only where decompressing or decoding trips over it.
 """
 
@@ -25,7 +25,7 @@ from hdfs_utils.validation.input_format import InputFormat, begins_with
 from hdfs_utils.validation.sources import Source
 
 _BATCH_ROWS = 8192
-# Of each column chunk: pages come through a buffer instead of the whole chunk at once.
+# Pages come through a buffer for each column chunk, instead of the whole chunk.
 _BUFFER = 1 << 20
 PARQUET_MAGIC = b"PAR1"
 PARQUET_ENCRYPTED = b"PARE"

@@ -31,7 +31,7 @@ _ZLIB_IN, _ZLIB_OUT = 256 << 10, 1 << 20
 # 2.5 GB/s of compressed bytes, where one call for all of it does 2.3 (isal 1.9.1).
 _ISAL = 256 << 10
 # zstandard has no such bound, so it is fed little at a time: 4 bytes give at most a block of 128
-# KiB (RFC 8878, 3.1.1.2), so this at most 512 MiB. With four times as much it is no faster.
+# KiB (RFC 8878, 3.1.1.2), so this at most 512 MiB. Four times as much is not faster.
 _ZSTD_IN = 16 << 10
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
@@ -71,7 +71,7 @@ class _ZlibLike(_FedByPieces):
     """zlib's objects: what does not fit into the output is handed back."""
 
     def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
-        # What is handed back is copied each time: little at once keeps that cheap.
+        # Each call copies the rest of its input: small pieces keep that cheap.
         for start in range(0, len(data), _ZLIB_IN):
             left = data[start : start + _ZLIB_IN]
             while True:

@@ -21,8 +21,8 @@ _NONE: array[int] = array("q")
 _MASK_DELTA = 0xA282EAD8
 _MAX_LENGTHS = 1 << 16
 MIN_BATCH = 64
-"""Records in a piece from which on they are compared at once: with fewer, each of them is so large
-that a call for it costs little."""
+"""Pieces with at least this many records are compared in one call: with fewer, each record is so
+large that a call for it costs little."""
 SAME_BEFORE_RUN = 8
 """Records of one length in a row after which it is looked how far that continues."""
 

@@ -42,7 +42,7 @@ def confine(max_memory: int, parent: int) -> None:
         resource.setrlimit(which, (bound, bound))
     # Ctrl-C is the parent's to answer: it ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Last: a change of credentials takes it back. A check in a loop asks nobody whether to go on.
+    # Last: a change of credentials takes it back. A check in a loop never asks whether to continue.
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)

@@ -82,7 +82,7 @@ class _Ranges(RangeReader):
         self._parent = parent
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        # What a damaged file leads to is no reason to fail here.
+        # A damaged file may lead anywhere: that must not fail here.
         base = {0: 0, 1: self.tell(), 2: self.size}[whence]
         return super().seek(max(0, base + offset))
 
@@ -127,7 +127,7 @@ def main() -> None:
     bound of memory in bytes, the parent, the search path."""
     shared, max_memory, above = (int(text) for text in sys.argv[1:4])
     confine(max_memory, above)
-    # What a library prints must neither get between the messages nor fill what is left for errors.
+    # Output of a library must neither get between the messages nor fill what is left for errors.
     requests = os.fdopen(os.dup(1), "wb")
     nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until this process ends
     os.dup2(nowhere.fileno(), 1)

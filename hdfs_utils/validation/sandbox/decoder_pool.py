@@ -72,7 +72,7 @@ class Limits:
     Attributes:
         memory: bytes of address space. The child has 25 MiB before it decodes and 250 with all
             libraries; the largest image or document held as a whole takes 1 GiB. A quarter of what
-            a small machine has, since several files are checked at once.
+            a small machine has, since several files are checked concurrently.
         time_s, time_per_mb_s: together, from its first byte to its last, reading included. The
             slowest check that was measured (JSON in a dense xz) computes 0.7 s for a MB, and others
             may compute beside it.
@@ -100,8 +100,8 @@ class _Ended(Exception):
 
 
 def _keep_pieces_in_the_heap() -> None:
-    """The C library gives blocks as large as a piece back to the kernel at once, which halves the
-    rate of reading (measured), until it has seen a larger one go."""
+    """The C library immediately gives blocks as large as a piece back to the kernel, which halves
+    the rate of reading (measured), until it has seen a larger one go."""
     gone = bytes(4 * PIECE)
     del gone
 

@@ -41,20 +41,9 @@ PROSE = {
 FOLDERS = ("yarnam", "hdfs_utils", "skein_specs", "hydra_plugins", "torchx_plugins")
 
 MOST: dict[str, int] = {
-    "hdfs_utils/blacklist": 1,
-    "hdfs_utils/checkpoints": 10,
-    "hdfs_utils/concurrency": 3,
-    "hdfs_utils/node_cache": 5,
-    "hdfs_utils/protocols": 4,
-    "hdfs_utils/transfer": 4,
-    "hdfs_utils/validation": 23,
-    "yarnam/adapters": 9,
-    "yarnam/agent": 10,
-    "yarnam/cli": 2,
-    "yarnam/client": 8,
-    "yarnam/cluster": 3,
-    "yarnam/core/queues": 5,
-    "yarnam/spec": 5,
+    "hdfs_utils/protocols": 2,
+    "yarnam/adapters": 1,
+    "yarnam/agent": 7,
 }
 """Texts with a pattern that a room still has."""
 

@@ -63,7 +63,7 @@ silence meanwhile does not count."""
 
 
 LEAVE_NUMBER = (1 << 63) - 1
-"""Of the directive for agents without a session: they have seen another one, whatever it was."""
+"""The number of the directive for agents without a session, larger than all that they have seen."""
 
 
 class GrpcMailbox(pb_grpc.TaskMailboxServicer):

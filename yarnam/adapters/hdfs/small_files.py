@@ -5,7 +5,7 @@ that is asked over HTTP has the file in some 40 ms. Where HTTP does not get thro
 client writes the file.
 
 A request that was given up on may still be carried out, seconds later. It must not touch the file
-by then: YARN refuses a file whose time of modification is another one than it was told. So a
+by then: YARN refuses a file whose time of modification differs from the one in its request. So a
 request writes to a name of its own, and the file gets its place by a rename, which keeps that time.
 """
 

@@ -56,7 +56,7 @@ class Responses:
         return news
 
     def completed(self, container: str) -> CompletedContainer | None:
-        """How YARN says that it ended; None: YARN has not, or nobody heard it."""
+        """How the container ended by YARN's report; ``None`` if none has been received."""
         return self._completed.get(ContainerId(container))
 
     def _take(self, found: Response | MalformedData) -> None:

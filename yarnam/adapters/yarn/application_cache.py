@@ -17,8 +17,8 @@ FRESH_S = 2.0
 notice 2 s; the ResourceManager does notice hundreds of requests a second."""
 
 FEW = 4
-"""So many jobs are asked for one by one, each when it is due: a list of all of the user's jobs
-costs more than that, and who follows one job wants to see its start at once."""
+"""Up to this many jobs are asked for one by one, each when it is due: a list of all of the user's
+jobs costs more than that, and who follows one job wants to see its start immediately."""
 
 FOLLOWED_S = 30.0
 """A job counts as followed for this long after it was asked for; a question to an AM takes 10 s."""

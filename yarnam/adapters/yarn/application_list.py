@@ -32,7 +32,7 @@ floods the queue with new names makes each waiting job ask no more than once in 
 LENGTH_FOR_FRESH_S = 100
 """A list of this many applications, some 10 kB packed, may be asked for every 30 s by each waiting
 job. With ten times as many applications there are about ten times as many who ask, so each asks ten
-times less often, within ``STALE_S``. A claim still asks at once where it finds a new name."""
+times less often, within ``STALE_S``. A claim still asks immediately where it finds a new name."""
 
 RETRY_S = 10.0
 """Pause after a call that failed."""

@@ -87,9 +87,10 @@ def _leaves(
 def _user_limit(
     row: Json, capacity: Resources | None, cluster: Resources | None, most: Resources | None
 ) -> Resources | None:
-    """None where it does not bind: a negative factor is no limit, and neither is one that leaves a
-    user all that the queue may have (``most``). YARN compares by the largest part of the cluster
-    (``DominantResourceCalculator``), so a capacity of less than one GPU is no limit of zero."""
+    """``None`` where it does not bind: a negative factor does not limit, and neither does one that
+    leaves a user all that the queue may have (``most``). YARN compares by the largest part of the
+    cluster (``DominantResourceCalculator``), so a capacity of less than one GPU does not mean a
+    limit of zero."""
     factor = number_of(row, "userLimitFactor", -1.0)
     if capacity is None or cluster is None or factor < 0:
         return None

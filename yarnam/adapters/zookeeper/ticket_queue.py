@@ -330,7 +330,7 @@ class ZooKeeperTicketQueue:
                 return
         folder = path.rpartition("/")[0].rpartition("/")[2]
         for _ in range(WRITE_TRIES):
-            # Of an earlier AM attempt, or of a session that was lost.
+            # They may stem from an earlier AM attempt, or from a session that was lost.
             self._remove_all(self._zk.path(QUEUE, folder, name) for name in self._own_names(folder))
             try:
                 self._zk.create(path, data, ephemeral=True)

@@ -1,6 +1,6 @@
 """A process that an exception has ended, but that does not exit: it waits for the others of the
 gang while it ends (jax's shutdown, the destructor of a process group), and they wait for it in a
-collective; or a thread of it that is no daemon never returns.
+collective; or a thread of it that is not a daemon never returns.
 
 That an exception was not caught is known by the SDK (``sys.excepthook``), or by the framework's
 error file.
@@ -31,9 +31,9 @@ class OverdueExit:
     def poll(
         self, raised_pid: int, idle_s: float, *, stepped_at_s: float = 0.0, is_paused: bool = False
     ) -> bool:
-        """Whether it should have exited. ``raised_pid``: the process that has told of an exception,
-        it or one that it has started; 0: none has. ``stepped_at_s``: when it made its last step,
-        by the clock of this node: an exception before that was survived."""
+        """Whether it should have exited. ``raised_pid``: the process that has reported an
+        exception, it or one that it has started; 0 if none has. ``stepped_at_s``: when it made its
+        last step, by the clock of this node: an exception before that was survived."""
         is_written = self._error_at_s() > max(self._began_s, stepped_at_s)
         pid = raised_pid or (self._pid if is_written else 0)
         if not pid or not _lives(pid):

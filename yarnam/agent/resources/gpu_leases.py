@@ -2,8 +2,8 @@
 
 A lease is a Unix socket with the device's name in Linux's abstract namespace. The kernel gives a
 name to one socket at a time, and takes it back with the last descriptor, however
-agent and keeper end. There is no file that another user could remove, rename or replace, and
-nothing to clean up. Any user can still take a name that is free: then the kernel names that user.
+agent and keeper end. Another user has no file to remove, rename or replace, and nothing
+remains to clean up. Any user can still take a name that is free: then the kernel names that user.
 What a holder says of its job is shown, and decides nothing.
 """
 

@@ -203,8 +203,8 @@ def prune(
 def cp(source: str, target: str, which: str, as_json: bool) -> int:
     """Copy a checkpoint to another checkpoint directory, also on another cluster.
 
-    Verifies every byte; the copy appears at once. A job that writes to TO is not disturbed and sees
-    the copy as a checkpoint of its newest attempt.
+    Verifies every byte; the copy appears whole or not at all. A job that writes to TO is not
+    disturbed and sees the copy as a checkpoint of its newest attempt.
     """
     with error_map.hdfs_errors("copying a checkpoint"):
         fs, root = _open(source)

@@ -287,7 +287,7 @@ def logs(name: str, as_json: bool, daemon: str | None, lines: int, follow: bool)
             print_lines(f"{each:<6} {path}" for each, path in paths.items())
         return
     log = target.daemon(daemon).log
-    # What a JVM prints before its logging works counts as its log.
+    # Output of a JVM from before its logging works counts as its log.
     out, found = (
         daemon_processes.read_tail(target.paths.out(daemon), lines),
         daemon_processes.read_tail(log, lines),

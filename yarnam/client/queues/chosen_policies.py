@@ -40,8 +40,8 @@ class Choice:
     is_protected: bool
     """Whether ZooKeeper keeps others from changing it."""
     from_past: str = ""
-    """What the history told for a setting that was not given, or why it told nothing; empty means
-    the policy has no such setting, or it was given."""
+    """The words of the history for a setting that was not given, or why it has none; empty if the
+    policy has no such setting, or it was given."""
 
 
 class ChosenPolicies:
@@ -56,7 +56,7 @@ class ChosenPolicies:
         return tuple(policy_named(name) for name in NAMES)
 
     def all(self) -> Mapping[str, QueuePolicy]:
-        """Of each queue for which one is chosen; nothing without a ZooKeeper. Raises
+        """The policy of each queue for which one is chosen; empty without a ZooKeeper. Raises
         Unavailable."""
         if not self._site.zookeeper:
             return {}
@@ -64,7 +64,7 @@ class ChosenPolicies:
             return policies.all()
 
     def of(self, queue: str) -> QueuePolicy:
-        """Of one queue, by its full name. Raises Unavailable, UsageError."""
+        """The policy of one queue, by its full name. Raises Unavailable, UsageError."""
         with _opened(self._site) as policies:
             return policies.of(queue)
 

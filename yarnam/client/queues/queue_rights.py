@@ -16,10 +16,10 @@ EVERYBODY = "*"
 
 
 def must_administer(site: Site, queue: str) -> None:
-    """Raises NoPermission: the ResourceManager says that this user does not administer the queue,
-    and ``yarn.admin.acl`` does not name him. Where it does not tell (before 3.1), nobody is
-    refused; neither is anybody where the site has no such lists, since all are administrators then.
-    It is no lock: that is ZooKeeper's to have."""
+    """Raises NoPermission if the ResourceManager reports that this user does not administer the
+    queue, and ``yarn.admin.acl`` does not name him. Where it does not report this (before 3.1),
+    nobody is refused; neither is anybody where the site has no such lists, since all are
+    administrators then. The check does not lock anything: ZooKeeper's lists do."""
     if site.rm.administers(queue, site.user) is not False:
         return
     admins = _cluster_admins(site)

@@ -33,8 +33,8 @@ MOST_JOBS = 10_000
 
 
 def queues_now(site: Site, node_label: str = "") -> QueuesNow:
-    """What the ResourceManager, the ticket queue and, where it can be read, the allocation file
-    say now; of the nodes with this label (empty: without one). Raises Unavailable; UsageError: the
+    """The queues by the ResourceManager, the ticket queue and, where it can be read, the allocation
+    file; of the nodes with this label (empty: without one). Raises Unavailable; UsageError: the
     scheduler has no such queues, or no node the label."""
     report = site.rm.queue_report(node_label)
     if report is None:
@@ -83,7 +83,7 @@ def _check_label(report: QueueReport, node_label: str) -> None:
 
 
 def _admission(report: QueueReport, waiting: TicketList, ticket: Ticket) -> AdmissionDecision:
-    """What the job's ApplicationMaster would decide, if its gang fits."""
+    """The decision that the job's ApplicationMaster would reach, if its gang fits."""
     now_s = time.time()
     queue = next(
         (one for one in report.leaves if one.name == ticket.queue), QueueView(ticket.queue)

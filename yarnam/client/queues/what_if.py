@@ -29,7 +29,7 @@ class WhatIf:
 
     jobs: int
     gpus: int
-    """Of the cluster."""
+    """All GPUs of the cluster."""
     span_s: float
     """From the first submission to the last."""
     before: tuple[QueueFigures, ...]
@@ -117,7 +117,7 @@ def half_of_a_gpus_part(nodes: Iterable[Node]) -> Resources:
 
 
 def past_job(record: HistoryRecord) -> PastJob | None:
-    """What the record of a job says that it needed; ``None`` means it never ran."""
+    """The needs of a job by its record; ``None`` if it never ran."""
     if record.started_at_s is None:
         return None
     run_s = record.ended_at_s - record.started_at_s

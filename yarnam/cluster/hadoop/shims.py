@@ -104,7 +104,7 @@ def write_shims(plan: ClusterPlan) -> None:
 
 
 def environment(plan: ClusterPlan, user: str = "") -> dict[str, str]:
-    """What a shell needs for ``hdfs``, ``yarn``, Skein and yarnam to work against the cluster. PATH
+    """The variables by which ``hdfs``, ``yarn``, Skein and yarnam work against the cluster. PATH
     holds only what goes in front of the user's own. ``user``: of a secure cluster, by default who
     has started it."""
     variables = {

@@ -15,7 +15,7 @@ from yarnam.cluster.hadoop.daemon_commands import LOCAL_FS_CLASS
 from yarnam.cluster.hadoop.properties import Properties, properties_xml
 from yarnam.cluster.shape import Node, has_zookeeper_store
 
-# What a NodeManager hands on to containers from its own environment.
+# Variables that a NodeManager passes to containers from its own environment.
 PASSED_ON = (
     "JAVA_HOME", "HADOOP_COMMON_HOME", "HADOOP_HDFS_HOME", "HADOOP_CONF_DIR", "HADOOP_YARN_HOME",
     "HADOOP_HOME", "CLASSPATH_PREPEND_DISTCACHE", "LANG", "TZ",

@@ -69,7 +69,7 @@ def download_all(
 ) -> None:
     """Fetch everything or raise; what has arrived stays for the next try. Each target appears under
     its name only when complete and verified. Callers keep two processes from fetching the same
-    files at once."""
+    files concurrently."""
     stop = Event()
     progress.begin(len(downloads), sum(each.size for each in downloads))
     # Large files first: the last one to finish is then a small one.

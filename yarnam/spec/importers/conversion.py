@@ -1,4 +1,4 @@
-"""What a conversion is made of: the foreign job's values, and what becomes of each."""
+"""A conversion: the foreign job's values, and what becomes of each."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def _role(source: Source, role: TaskRole, roles: list[TaskRole], script: str) ->
 
 
 def _complete(source: Source, roles: Mapping[str, dict[str, Any]]) -> None:
-    """Of each role, what OpenPAI's ``completion`` says: the job succeeds with the first role of
+    """Convert OpenPAI's ``completion`` of each role: the job succeeds with the first role of
     which ``minSucceededInstances`` have, and fails with ``minFailedInstances`` of one (-1: no
     number of them). Fills in ``roles``."""
     keys = {name: f"taskRoles.{name}.completion." for name in roles}
@@ -180,8 +180,8 @@ def _complete(source: Source, roles: Mapping[str, dict[str, Any]]) -> None:
 
 
 def _set_rule(role: dict[str, Any], enough: int, fatal: int, *, decides: bool) -> str:
-    """``decides``: some role ends the job by its successes. Returns what is not quite the same;
-    empty: nothing."""
+    """``decides``: some role ends the job by its successes. Returns what is not quite the same, if
+    anything."""
     tasks = role["tasks"]
     if enough > 0:
         _at_least(role, min(enough, tasks))

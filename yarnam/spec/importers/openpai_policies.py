@@ -99,7 +99,7 @@ def hived_of(source: Source, roles: Collection[str]) -> tuple[dict[str, Any], di
 
 
 def _placement(source: Source, roles: Collection[str]) -> dict[str, Any]:
-    """Of the roles' SKU types the GPU model: there is one for all tasks."""
+    """The GPU model of the roles' SKU types: a job has one for all tasks."""
     keys = [f"{_HIVED}taskRoles.{name}.skuType" for name in roles]
     found: dict[str, str] = {}
     for key in keys:

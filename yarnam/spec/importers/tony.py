@@ -204,7 +204,7 @@ def _retry(source: Source) -> dict[str, int]:
 
 def _set_rules(source: Source, roles: dict[str, dict[str, Any]]) -> None:
     """Which roles end with the others, and which may fail. TonY's chief is the role ``chief``, else
-    the first worker; what else fails passes, unless TonY was told otherwise."""
+    the first worker; what else fails passes, unless TonY's settings say otherwise."""
     application = "tony.application."
     untracked = _named(source, f"{application}untracked.jobtypes", "ps")
     sidecar = _named(source, f"{application}sidecar.jobtypes", "")

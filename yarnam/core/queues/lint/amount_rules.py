@@ -22,7 +22,7 @@ from yarnam.core.queues.lint.mended_amounts import LEAST, is_closed, is_old, men
 
 _LIMITS = ("maxResources", "maxContainerAllocation", "queueMaxResourcesDefault")
 FEW_JOBS = 4
-"""An AM share that lets fewer jobs run at once is small for per-job ApplicationMasters. Ours."""
+"""An AM share that lets fewer jobs run together is small for per-job ApplicationMasters. Ours."""
 
 
 def _limits(given: LintInput) -> Iterator[tuple[str, Element]]:
@@ -112,7 +112,7 @@ def minimum_above_maximum(given: LintInput) -> Iterator[Finding]:
 
 
 def minimums_above_capacity(given: LintInput) -> Iterator[Finding]:
-    """Of the queues below one: together they cannot have more than it has."""
+    """The queues below one cannot together have more than it has."""
     for queue in given.queues():
         if not queue.children:
             continue

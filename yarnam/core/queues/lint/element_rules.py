@@ -191,7 +191,7 @@ def setting_of_the_other_kind(given: LintInput) -> Iterator[Finding]:
 
 
 def newer_than_hadoop(given: LintInput) -> Iterator[Finding]:
-    """What the given version does not read."""
+    """Elements that the given version does not read."""
     version = ".".join(str(part) for part in given.hadoop)
     for _, element in _elements(given):
         since = _SINCE.get(element.tag)

@@ -1,4 +1,4 @@
-"""What a rule sees, and what it says."""
+"""The input of a rule, and its findings."""
 
 from __future__ import annotations
 
