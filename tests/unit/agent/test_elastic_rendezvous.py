@@ -83,6 +83,9 @@ class Asking:
         assert status == 200
         return text
 
+    def code(self) -> int:
+        return self._found.get(timeout=LIMIT_S)[0]
+
     @property
     def is_waiting(self) -> bool:
         return self._found.empty()
@@ -245,6 +248,28 @@ def test_a_round_that_does_not_come_is_given_up(
     monkeypatch.setattr(gloo_rendezvous, "ROUND_S", 0.05)
     membership.take_list({"a": 1, "b": 1})
     assert ask(port, "GET", "/rank_and_size/a:0")[0] == 503
+
+
+def test_a_process_waits_for_its_rank_once(port: int, membership: Membership) -> None:
+    """Threads would wait for ten minutes each."""
+    membership.take_list({"a": 1, "b": 1})
+    first = Here(port, membership, "a")
+    second = Asking(port, "a:0")
+    assert first.code() == 503
+    Here(port, membership, "b")
+    assert second.answer() == "0,2,0,1,0,2"
+
+
+def test_strangers_that_want_a_rank_are_few_at_a_time(
+    port: int, membership: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gloo_rendezvous, "MAX_UNLISTED", 3)
+    membership.take_list({"a": 1, "b": 1})
+    mine = Here(port, membership, "a")
+    strangers = [Here(port, membership, f"stranger-{number}") for number in range(6)]
+    assert [stranger.code() for stranger in strangers[:3]] == [503] * 3
+    Here(port, membership, "b")
+    assert mine.answer() == "0,2,0,1,0,2"
 
 
 class Harm:

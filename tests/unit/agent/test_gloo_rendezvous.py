@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
-from yarnam.agent.programs import gloo_rendezvous
+from yarnam.agent.programs import gloo_rendezvous, strangers
 
 
 @pytest.fixture
@@ -53,6 +56,7 @@ def test_what_is_no_request_of_horovods_is_refused(
 ) -> None:
     monkeypatch.setattr(gloo_rendezvous, "MAX_VALUE", 100)
     monkeypatch.setattr(gloo_rendezvous, "MAX_BYTES", 150)
+    monkeypatch.setattr(gloo_rendezvous, "ENTRY_BYTES", 0)
     for path in ("/global", "/a/b/c", "global/0"):
         assert ask(port, "GET", path)[0] == 400
         assert ask(port, "DELETE", path)[0] == 400
@@ -60,3 +64,37 @@ def test_what_is_no_request_of_horovods_is_refused(
     assert ask(port, "PUT", "/global/0", bytes(100))[0] == 200
     assert ask(port, "PUT", "/global/1", bytes(100))[0] == 507
     assert ask(port, "PUT", "/global/0", bytes(90))[0] == 200, "in place of the 100 before"
+    assert ask(port, "PUT", f"/global/{'k' * 100}", b"")[0] == 507, "keys take room too"
+    for key in range(100):
+        assert ask(port, "DELETE", f"/global/unknown-{key}")[0] == 200
+    assert ask(port, "GET", "/global/0")[0] == 200
+
+
+def test_strangers_keep_nobody_out(
+    port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Who only connects takes descriptors and threads; who asks gets through."""
+    accept, left = socket.socket.accept, [OSError(24, "Too many open files")] * 3
+
+    def failing(server: socket.socket) -> Any:
+        if left:
+            raise left.pop()
+        return accept(server)
+
+    monkeypatch.setattr(socket.socket, "accept", failing)
+    before = threading.active_count()
+    with ExitStack() as stack:
+        for _ in range(2 * gloo_rendezvous.MAX_CALLERS):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        assert ask(port, "PUT", "/global/0", b"value")[0] == 200
+        until(lambda: threading.active_count() <= before + gloo_rendezvous.MAX_CALLERS)
+        assert ask(port, "GET", "/global/0") == (200, b"value")
+    assert len(capfd.readouterr().err.splitlines()) <= strangers.MAX_WARNINGS
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if is_so():
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("not within 30 s")

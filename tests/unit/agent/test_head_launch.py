@@ -10,14 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from yarnam.agent.programs import head_launch
+from yarnam.agent.programs import head_launch, strangers
 
 LIMIT_S = 60
+CREDENTIALS = b"the job's credentials"
 SERVER = """\
 import socket, sys, time
 server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
@@ -42,8 +44,13 @@ def ports() -> tuple[int, int]:
 @pytest.fixture
 def launch(ports: tuple[int, int], tmp_path: Path) -> Iterator[Launch]:
     started: list[subprocess.Popen[str]] = []
+    (tmp_path / strangers.CREDENTIALS).write_bytes(CREDENTIALS)
+    folder = tmp_path / "process"
+    folder.mkdir()
 
-    def launch(code: str, *, is_head: bool = False, **changes: Any) -> subprocess.Popen[str]:
+    def launch(
+        code: str, *, is_head: bool = False, most_files: int = 0, **changes: Any
+    ) -> subprocess.Popen[str]:
         head = {
             "is_head": is_head,
             "at": f"127.0.0.1:{ports[0]}",
@@ -56,9 +63,11 @@ def launch(ports: tuple[int, int], tmp_path: Path) -> Iterator[Launch]:
         env = {**os.environ, "YARNAM_HEAD": json.dumps(head), "YARNAM_PYTHON": sys.executable}
         words = [sys.executable, "-I", "-S", head_launch.__file__, "run"]
         command = [sys.executable, "-c", code]
+        limit = ["prlimit", f"--nofile={most_files}"] if most_files else []
         child = subprocess.Popen(
-            words + command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+            limit + words + command, env=env, cwd=folder,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
         started.append(child)
         return child
 
@@ -151,6 +160,61 @@ def test_a_server_may_end_by_itself_after_the_command(
     words = ["python", "-c", server, str(ports[1]), "2"]
     assert ended(launch("", is_head=True, server=words, linger_s=30.0))[0] == 0
     assert left.exists()
+
+
+# ---- callers that are not of the job -------------------------------------------------------
+
+
+@pytest.mark.parametrize("most_files", [0, 40])
+def test_strangers_keep_no_worker_out(
+    launch: Launch, ports: tuple[int, int], tmp_path: Path, most_files: int
+) -> None:
+    """Also where they use up the descriptors of the head, and give some back."""
+    seen = tmp_path / "seen"
+    head = launch(until_there(seen), is_head=True, most_files=most_files)
+    until(lambda: head_launch.is_listening(ports[0]))
+    with ExitStack() as stack:
+        for _ in range(5 * strangers.MAX_STRANGERS):
+            stack.enter_context(socket.create_connection(("127.0.0.1", ports[0])))
+        if not most_files:
+            until(lambda: len(list(Path(f"/proc/{head.pid}/fd").iterdir())) < 100)
+            other = launch("", worker=["python", "-c", WORKER, str(seen)])
+            assert ended(head)[0] == 0
+            assert ended(other) == (0, "", "")
+    if most_files:
+        other = launch("", worker=["python", "-c", WORKER, str(seen)])
+        assert ended(head)[0] == 0
+        assert ended(other) == (0, "", "")
+
+
+def test_one_in_the_heads_place_ends_no_worker(
+    launch: Launch, ports: tuple[int, int], tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    with socket.create_server(("127.0.0.1", ports[0])) as server:
+        other = launch("", worker=["python", "-c", WORKER, str(seen)])
+        talk, _ = server.accept()
+        with talk:
+            talk.sendall(b"\1" * strangers.NONCE_BYTES)
+            until(seen.exists)
+            talk.sendall(b"\1" * strangers.KEY_BYTES)
+            assert other.stderr is not None
+            assert "ended without success" in other.stderr.readline()
+    assert other.poll() is None
+
+
+def test_a_head_keeps_nothing_of_those_that_only_wait_for_it(
+    launch: Launch, ports: tuple[int, int], tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    head = launch(until_there(seen), is_head=True)
+    until(lambda: head_launch.is_listening(ports[0]))
+    key = strangers.key_of(b"yarnam-head", CREDENTIALS)
+    for _ in range(50):
+        head_launch.HeadConnection(f"127.0.0.1:{ports[0]}", key).talk.close()
+    assert len(list(Path(f"/proc/{head.pid}/fd").iterdir())) < 20
+    seen.touch()
+    assert ended(head) == (0, "", "")
 
 
 # ---- variables that the server gives -------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from yarnam.agent.programs import mpi_launch
+from yarnam.agent.programs import mpi_launch, strangers
 from yarnam.wire.protocol import LOCAL_CREDENTIALS_FILE
 
 KEY = mpi_launch.key_of(b"credentials")
@@ -48,7 +48,7 @@ def test_commands_run_until_one_ends_the_daemon(address: str, tmp_path: Path) ->
 
 def is_refused(address: str) -> bool:
     with socket.socket() as probe:
-        return bool(probe.connect_ex(mpi_launch.place_of(address)))
+        return bool(probe.connect_ex(strangers.place_of(address)))
 
 
 def test_who_lacks_the_key_starts_nothing(
@@ -64,8 +64,8 @@ def test_who_lacks_the_key_starts_nothing(
 def test_what_was_sent_once_is_of_no_use_again(address: str, tmp_path: Path) -> None:
     command = f"touch {tmp_path}/seen".encode()
     with mpi_launch.connect(address) as talk:
-        mpi_launch.receive(talk, mpi_launch.NONCE_BYTES)
-        mac = hmac.new(KEY, b"\0" * mpi_launch.NONCE_BYTES + command, hashlib.sha256).digest()
+        strangers.receive(talk, strangers.NONCE_BYTES)
+        mac = hmac.new(KEY, b"\0" * strangers.NONCE_BYTES + command, hashlib.sha256).digest()
         talk.sendall(mac + len(command).to_bytes(4, "big") + command)
         assert talk.recv(1) == b""
     assert not (tmp_path / "seen").exists()
@@ -73,8 +73,8 @@ def test_what_was_sent_once_is_of_no_use_again(address: str, tmp_path: Path) -> 
 
 def test_a_length_without_end_is_not_waited_for(address: str) -> None:
     with mpi_launch.connect(address) as talk:
-        mpi_launch.receive(talk, mpi_launch.NONCE_BYTES)
-        talk.sendall(b"\0" * mpi_launch.KEY_BYTES + b"\xff" * 4)
+        strangers.receive(talk, strangers.NONCE_BYTES)
+        talk.sendall(b"\0" * strangers.KEY_BYTES + b"\xff" * 4)
         talk.settimeout(10)
         assert talk.recv(1) == b""
 
@@ -85,13 +85,13 @@ def test_strangers_keep_nobody_out(
     """Who only connects takes descriptors and threads; those with the key get through."""
     before = threading.active_count()
     with ExitStack() as stack:
-        for _ in range(5 * mpi_launch.MAX_STRANGERS):
+        for _ in range(5 * strangers.MAX_STRANGERS):
             talk = stack.enter_context(mpi_launch.connect(address))
             assert talk.recv(1)
         assert call(address, f"touch {tmp_path}/seen") == 0
-        until(lambda: threading.active_count() <= before + mpi_launch.MAX_STRANGERS)
+        until(lambda: threading.active_count() <= before + strangers.MAX_STRANGERS)
     assert (tmp_path / "seen").exists()
-    assert len(capsys.readouterr().err.splitlines()) <= mpi_launch.MAX_WARNINGS
+    assert len(capsys.readouterr().err.splitlines()) <= strangers.MAX_WARNINGS
 
 
 def test_without_free_descriptors_it_waits_for_some(
@@ -112,7 +112,7 @@ def test_a_command_ends_with_its_caller(address: str, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     command = f"echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 1000".encode()
     with mpi_launch.connect(address) as talk:
-        nonce = mpi_launch.receive(talk, mpi_launch.NONCE_BYTES)
+        nonce = strangers.receive(talk, strangers.NONCE_BYTES)
         mac = hmac.new(KEY, nonce + command, hashlib.sha256).digest()
         talk.sendall(mac + len(command).to_bytes(4, "big") + command)
         until(pid.exists)
@@ -178,5 +178,5 @@ def test_two_tasks_of_a_node_share_no_memory(tmp_path: Path) -> None:
 
 
 def test_its_own_names_are_yarnams() -> None:
-    assert mpi_launch.CREDENTIALS == LOCAL_CREDENTIALS_FILE
-    assert mpi_launch.place_of("[fd00::1]:61001") == ("fd00::1", 61001)
+    assert strangers.CREDENTIALS == LOCAL_CREDENTIALS_FILE
+    assert strangers.place_of("[fd00::1]:61001") == ("fd00::1", 61001)

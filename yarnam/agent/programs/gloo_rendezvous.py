@@ -32,12 +32,26 @@ from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingTCPServer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from yarnam.agent.programs import strangers
+else:
+    sys.path.append(str(Path(__file__).parent))  # an isolated interpreter leaves it out
+    import strangers
 
 MAX_VALUE = 4 << 20
 """Bytes. A process puts one address of some 130 bytes for each other one: 30,000 of them."""
 MAX_BYTES = 2 << 30
 """Bytes of all values together: 4,000 processes."""
+ENTRY_BYTES = 256
+"""Memory of an entry beside its texts and its value."""
 REQUEST_S = 20.0
+MAX_CALLERS = 512
+"""Requests at a time that have not been sent to their end. Horovod's take milliseconds, and have no
+key: the caller that has taken the longest time gives way. (Horovod asks again.)"""
+MAX_UNLISTED = 1024
+"""Processes that wait for a rank, and are not of the gang: more than a gang grows by at a time."""
 ROUND_S = 600.0
 """For all of a round to ask for their ranks: as long as Horovod's own driver waits for hosts."""
 NOTIFY_S, NOTIFY_AGAIN_S = 5.0, 10.0
@@ -77,22 +91,25 @@ class Scopes:
     def put(self, scope: str, key: str, value: bytes) -> bool:
         """``False`` if there is no room."""
         with self._lock:
-            values = self._values.setdefault(scope, {})
-            size = self._bytes + len(value) - len(values.get(key, b""))
+            values = self._values.get(scope, {})
+            replaced = cost_of(scope, key, values[key]) if key in values else 0
+            size = self._bytes + cost_of(scope, key, value) - replaced
             if size > MAX_BYTES:
                 return False
             self._bytes = size
-            values[key] = value
+            self._values.setdefault(scope, {})[key] = value
             return True
 
     def leave(self, scope: str, key: str) -> None:
         with self._lock:
+            values = self._values.get(scope, {})
+            if key not in values:
+                return
             left = self._left.setdefault(scope, set())
             left.add(key)
-            values = self._values.get(scope, {})
             if left >= values.keys():
-                self._bytes -= sum(map(len, values.values()))
-                self._values.pop(scope, None)
+                self._bytes -= sum(cost_of(scope, key, value) for key, value in values.items())
+                del self._values[scope]
                 del self._left[scope]
 
     def clear(self) -> None:
@@ -100,6 +117,10 @@ class Scopes:
             self._values.clear()
             self._left.clear()
             self._bytes = 0
+
+
+def cost_of(scope: str, key: str, value: bytes) -> int:
+    return ENTRY_BYTES + len(scope) + len(key) + len(value)
 
 
 class Membership:
@@ -112,6 +133,8 @@ class Membership:
         self._known: set[str] = set()
         """All that have ever belonged to it."""
         self._here: set[Slot] = set()
+        self._calls: dict[Slot, object] = {}
+        """The calls that wait for a rank, oldest first. A process waits once."""
         self._ranks: dict[Slot, str] = {}
         self._round = 0
         self._services: dict[Slot, Service] = {}
@@ -139,22 +162,40 @@ class Membership:
         end = time.monotonic() + ROUND_S
         with self._changed:
             last = self._round
-            self._here.add(slot)
+            call = self._admit(slot)
             self._form()
             notified_at = 0.0
             while self._round == last:
+                if self._calls.get(slot) is not call:
+                    return None  # it has asked again, or had to give way
                 if slot[0] in self._known and slot[0] not in self._hosts:
-                    self._here.discard(slot)
+                    self._end_call(slot)
                     return NO_RANK
                 now = time.monotonic()
                 if now >= end:
-                    self._here.discard(slot)
+                    self._end_call(slot)
                     return None
                 if self._ranks and slot not in self._ranks and now >= notified_at + NOTIFY_AGAIN_S:
                     notified_at = now
                     self._notify(ADDED)
                 self._changed.wait(min(end - now, NOTIFY_AGAIN_S))
             return self._ranks.get(slot, NO_RANK)
+
+    def _admit(self, slot: Slot) -> object:
+        """Of callers that are not of the gang the one that has waited for the longest time gives
+        way: nobody knows who they are."""
+        self._calls.pop(slot, None)
+        self._here.add(slot)
+        call = self._calls[slot] = object()
+        unlisted = [each for each in self._calls if each[0] not in self._hosts]
+        if len(unlisted) > MAX_UNLISTED:
+            self._end_call(unlisted[0])
+        self._changed.notify_all()
+        return call
+
+    def _end_call(self, slot: Slot) -> None:
+        self._here.discard(slot)
+        self._calls.pop(slot, None)
 
     def _form(self) -> bool:
         """A round of all that are here, if all are that have to be."""
@@ -167,6 +208,7 @@ class Membership:
         self._ranks = ranks_of(here)
         self._services = {s: one for s, one in self._services.items() if s in self._ranks}
         self._here.clear()
+        self._calls.clear()
         self._round += 1
         self._changed.notify_all()
         return True
@@ -282,6 +324,8 @@ class Handler(BaseHTTPRequestHandler):
         if slot is None:
             self._respond(400)
             return
+        if isinstance(self.server, RendezvousServer):
+            self.server.strangers.dismiss(self.connection)  # it waits for others, not for itself
         ranks = membership.rank_of(slot)
         self._respond(503 if ranks is None else 200, (ranks or "").encode())
 
@@ -321,11 +365,29 @@ class RendezvousServer(ThreadingTCPServer):
     allow_reuse_address = daemon_threads = True
 
     def __init__(self, host: str, port: int, *, is_elastic: bool) -> None:
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.address_family = strangers.family_of(host)
+        self.strangers = strangers.Strangers(MAX_CALLERS)
         scopes = Scopes()
         self.membership = Membership(scopes) if is_elastic else None
         own = type("OwnHandler", (Handler,), {"scopes": scopes, "membership": self.membership})
         super().__init__((host, port), own)
+
+    def get_request(self) -> tuple[Any, Any]:
+        try:
+            talk, address = super().get_request()
+        except OSError as error:  # no descriptor is free: others may give some back
+            self.strangers.warn(f"the rendezvous cannot be called: {error}")
+            time.sleep(strangers.RETRY_S)
+            raise
+        self.strangers.admit(talk)
+        return talk, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self.strangers.dismiss(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        self.strangers.warn(f"a caller of the rendezvous: {sys.exc_info()[1]}")
 
 
 def follow_list(path: Path, membership: Membership) -> None:

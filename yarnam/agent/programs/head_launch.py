@@ -5,8 +5,11 @@ rendezvous, or a worker of the framework's.
 
 The first process, the *head*, starts the server, and its own worker where tasks have one. When the
 server listens it lets the others go on, by a port of its own, and runs the command. Workers end
-when the head says that the command has succeeded. Nothing secret is said there, and nothing is
-believed but the end: whoever takes the head's place can make workers end, and not the job.
+when the head says that the command has succeeded.
+
+One exchange there is, in bytes: a nonce of 32 from the head; from the other process an HMAC-SHA256
+of it, and a nonce of its own; at the end, from the head, an HMAC of that nonce. The key is made of
+the job's credentials, so that nobody else can keep the others out, or make workers end.
 
 A program of its own, which imports nothing of yarnam, so that it starts at once in any directory.
 ``YARNAM_HEAD`` says what to start, as JSON (``yarnam.core.frameworks.head``).
@@ -17,6 +20,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import secrets
 import select
 import signal
 import socket
@@ -26,7 +30,15 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from yarnam.agent.programs import strangers
+    from yarnam.agent.programs.strangers import place_of, receive, warn
+else:
+    sys.path.append(str(Path(__file__).parent))  # an isolated interpreter leaves it out
+    import strangers
+    from strangers import place_of, receive, warn
 
 ENV_HEAD = "YARNAM_HEAD"
 JOIN_S = 300.0
@@ -43,16 +55,11 @@ which would look like a cause."""
 ASKED_S = 600.0
 """For the server's answer: all that belong together have to ask, and those of a run that goes on
 come between two steps. As long as Horovod's driver waits for hosts."""
-SUCCEEDED = b"\1"
+SUCCEEDED = b"succeeded"
 
 
 class HeadError(Exception):
     """The line to print before the end."""
-
-
-def warn(text: str) -> None:
-    sys.stderr.write(f"yarnam: {text}\n")
-    sys.stderr.flush()
 
 
 def arguments(words: Sequence[str]) -> list[str]:
@@ -70,9 +77,12 @@ def start(words: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(arguments(words), stdin=subprocess.DEVNULL, start_new_session=True)
 
 
-def place_of(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
+def key() -> bytes:
+    """Raises HeadError (no credentials to make it of)."""
+    try:
+        return strangers.key_of(b"yarnam-head", strangers.credentials_file().read_bytes())
+    except OSError as error:
+        raise HeadError(f"cannot read the job's credentials: {error}") from error
 
 
 def exit_code(status: int) -> int:
@@ -135,26 +145,53 @@ def end_asking(*_: object) -> None:
 class WorkerConnections:
     """The connections of the other processes: each is open until the command has ended."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, key: bytes) -> None:
         host, port = place_of(address)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._server = socket.create_server((host, port), family=family, backlog=1024)
-        self._talks: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        family = strangers.family_of(host)
+        server = socket.create_server((host, port), family=family, backlog=1024)
+        self._key = key
+        self._strangers = strangers.Strangers()
+        self._lock = threading.Lock()
+        self._workers: dict[int, tuple[socket.socket, bytes]] = {}
+        """By descriptor, each with its nonce."""
+        self._closed = select.poll()
+        serve = self._strangers.serve
+        arguments = (server, self._take, threading.Event())
+        threading.Thread(target=serve, args=arguments, daemon=True).start()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                self._talks.append(self._server.accept()[0])
-            except OSError:
-                return
+    def _take(self, talk: socket.socket) -> None:
+        talk.settimeout(strangers.TALK_S)
+        try:
+            nonce = strangers.challenge(talk)
+            mac = receive(talk, strangers.KEY_BYTES)
+            own_nonce = receive(talk, strangers.NONCE_BYTES)
+        except OSError as error:
+            self._strangers.warn(f"a caller of the first process: {error}")
+            mac = b""
+        finally:
+            self._strangers.dismiss(talk)
+        if not mac or not strangers.is_proof(mac, self._key, nonce):
+            talk.close()
+            return
+        with self._lock:
+            self._drop_closed()
+            self._workers[talk.fileno()] = (talk, own_nonce)
+            self._closed.register(talk, select.POLLRDHUP)
+
+    def _drop_closed(self) -> None:
+        """Those that only wait for the head leave, and an in-place elastic gang has new ones all the time."""
+        for descriptor, _ in self._closed.poll(0):
+            self._closed.unregister(descriptor)
+            self._workers.pop(descriptor)[0].close()
 
     def report_success(self) -> None:
-        for talk in self._talks:
-            try:
-                talk.sendall(SUCCEEDED)
-            except OSError as error:
-                warn(f"a worker has gone before the end: {error}")
+        with self._lock:
+            self._drop_closed()
+            for talk, nonce in self._workers.values():
+                try:
+                    talk.sendall(strangers.proof(self._key, nonce, SUCCEEDED))
+                except OSError as error:
+                    warn(f"a worker has gone before the end: {error}")
 
 
 def until_listening(server: subprocess.Popen[bytes], address: str) -> None:
@@ -176,7 +213,7 @@ def run_head(head: dict[str, Any], command: Sequence[str]) -> int:
     services = [start(head["server"])]
     try:
         until_listening(services[0], head["server_at"])
-        workers = WorkerConnections(head["at"])
+        workers = WorkerConnections(head["at"], key())
         if head["worker"]:
             services.append(start(head["worker"]))
         given: dict[str, str] = {}
@@ -218,32 +255,54 @@ def wait_for(server: subprocess.Popen[bytes], limit_s: float) -> None:
 # ---- the others ----------------------------------------------------------------------------------
 
 
-def join(address: str) -> socket.socket:
-    """Raises HeadError when the head has not begun to listen in time."""
-    limit = time.monotonic() + JOIN_S
-    while True:
+class HeadConnection:
+    """To the head, which has begun to listen."""
+
+    def __init__(self, address: str, key: bytes) -> None:
+        """Raises HeadError when the head has not begun to listen in time."""
+        self._key = key
+        self._nonce = secrets.token_bytes(strangers.NONCE_BYTES)
+        limit = time.monotonic() + JOIN_S
+        while True:
+            try:
+                self.talk = self._connected(address)
+            except OSError as error:
+                if time.monotonic() > limit:
+                    raise HeadError(f"the first process at {address}: {error}") from error
+                time.sleep(RETRY_S)
+            else:
+                return
+
+    def _connected(self, address: str) -> socket.socket:
+        talk = socket.create_connection(place_of(address), timeout=CONNECT_S)
         try:
-            talk = socket.create_connection(place_of(address), timeout=CONNECT_S)
-        except OSError as error:
-            if time.monotonic() > limit:
-                raise HeadError(f"the first process at {address}: {error}") from error
-            time.sleep(RETRY_S)
-        else:
+            nonce = receive(talk, strangers.NONCE_BYTES)
+            talk.sendall(strangers.proof(self._key, nonce) + self._nonce)
             talk.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            talk.settimeout(None)
-            return talk
+        except OSError:
+            talk.close()
+            raise
+        return talk
+
+    def has_succeeded(self) -> bool:
+        """Whether the head says so; otherwise the connection has ended, or is not the head's."""
+        try:
+            mac = receive(self.talk, strangers.KEY_BYTES)
+        except OSError:
+            return False
+        return strangers.is_proof(mac, self._key, self._nonce, SUCCEEDED)
 
 
-def run_worker(words: Sequence[str], talk: socket.socket) -> int:
+def run_worker(words: Sequence[str], head: HeadConnection) -> int:
     """Until the head has succeeded, or the worker has ended."""
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
     child = start(words)
     try:
         while child.poll() is None and not stopped:
-            if not select.select([talk], [], [], POLL_S)[0]:
+            if not select.select([head.talk], [], [], POLL_S)[0]:
                 continue
-            if talk.recv(1) == SUCCEEDED:
+            if head.has_succeeded():
                 return 0
             warn("the first process has ended without success")
             limit = time.monotonic() + STOP_S
@@ -261,10 +320,10 @@ def main(words: Sequence[str]) -> int:
     try:
         if head["is_head"]:
             return run_head(head, words[1:])
-        talk = join(head["at"])
+        joined = HeadConnection(head["at"], key())
         if head["worker"]:
-            return run_worker(head["worker"], talk)
-        talk.close()
+            return run_worker(head["worker"], joined)
+        joined.talk.close()
         os.environ.update(variables(head["asks"]) if head.get("asks") else {})
         os.execv(words[1], list(words[1:]))  # noqa: S606 - it is the job's command
     except HeadError as error:

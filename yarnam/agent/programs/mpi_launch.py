@@ -15,10 +15,7 @@ container of the job has and nobody else can read.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
-import secrets
 import select
 import shlex
 import signal
@@ -28,28 +25,26 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-NONCE_BYTES = KEY_BYTES = 32
+if TYPE_CHECKING:
+    from yarnam.agent.programs import strangers
+    from yarnam.agent.programs.strangers import place_of, receive, warn
+else:
+    sys.path.append(str(Path(__file__).parent))  # an isolated interpreter leaves it out
+    import strangers
+    from strangers import place_of, receive, warn
+
 MAX_COMMAND = 1 << 20
 """Bytes. mpirun's are a few kilobytes; the kernel's own limit for one argument is 128 KiB."""
-TALK_S = 20.0
-"""For one side of an exchange to send what it has to."""
 JOIN_S = 120.0
 """For the launch daemon of another task to listen: all tasks are launched at the same time."""
-MAX_STRANGERS = 64
-"""Callers at a time that have not shown the key yet. mpirun calls each task once; anybody in the
-network can connect, and takes a descriptor and a thread."""
-MAX_WARNINGS = 20
-"""Of callers; anybody could fill the log."""
 RETRY_S = 0.25
 POLL_S = 0.1
 GRACE_S = 5.0
 """Between SIGTERM and SIGKILL for a command whose caller has gone."""
 
-CREDENTIALS = "yarnam-credentials.pem"
-"""``LOCAL_CREDENTIALS_FILE``, in the container's directory; a process starts in a folder there."""
 FOLDER = ".yarnam-mpi"
 ENV_KEY = "YARNAM_MPI_KEY_FILE"
 ENV_HOSTS = "YARNAM_MPI_HOSTS"
@@ -60,14 +55,8 @@ class LaunchError(Exception):
     """The line to print before the end."""
 
 
-def warn(text: str) -> None:
-    sys.stderr.write(f"yarnam: {text}\n")
-    sys.stderr.flush()
-
-
 def key_of(credentials: bytes) -> bytes:
-    """Not the credentials themselves: who learns this key can start programs, and no more."""
-    return hmac.new(b"yarnam-mpi-launch", credentials, hashlib.sha256).digest()
+    return strangers.key_of(b"yarnam-mpi-launch", credentials)
 
 
 def slots(hosts: str) -> dict[str, int]:
@@ -78,11 +67,6 @@ def slots(hosts: str) -> dict[str, int]:
 
 def own_name(env: Mapping[str, str]) -> str:
     return f"{env['YARNAM_ROLE']}-{env['YARNAM_TASK_INDEX']}"
-
-
-def place_of(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 # ---- the first task ------------------------------------------------------------------------------
@@ -186,9 +170,8 @@ def call(name: str, address: str, key: bytes, command: bytes) -> int:
         raise LaunchError(f"the command for {name} has {len(command)} bytes, over {MAX_COMMAND}")
     try:
         with connect(address) as talk:
-            talk.settimeout(TALK_S)
-            nonce = receive(talk, NONCE_BYTES)
-            mac = hmac.new(key, nonce + command, hashlib.sha256).digest()
+            talk.settimeout(strangers.TALK_S)
+            mac = strangers.proof(key, receive(talk, strangers.NONCE_BYTES), command)
             talk.sendall(mac + len(command).to_bytes(4, "big") + command)
             talk.settimeout(None)
             return receive(talk, 1)[0]
@@ -200,7 +183,7 @@ def connect(address: str) -> socket.socket:
     end = time.monotonic() + JOIN_S
     while True:
         try:
-            talk = socket.create_connection(place_of(address), timeout=TALK_S)
+            talk = socket.create_connection(place_of(address), timeout=strangers.TALK_S)
         except OSError:
             if time.monotonic() > end:
                 raise
@@ -208,16 +191,6 @@ def connect(address: str) -> socket.socket:
         else:
             talk.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             return talk
-
-
-def receive(talk: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        more = talk.recv(size - len(found))
-        if not more:
-            raise ConnectionResetError("closed the connection before the end")
-        found += more
-    return found
 
 
 # ---- the other tasks -----------------------------------------------------------------------------
@@ -229,78 +202,44 @@ class LaunchDaemon:
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._end = threading.Event()
-        self._lock = threading.Lock()
-        self._strangers: list[socket.socket] = []
-        self._warnings = 0
+        self._strangers = strangers.Strangers()
 
     def serve(self, host: str, port: int) -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        family = strangers.family_of(host)
         with socket.create_server((host, port), family=family) as server:
-            server.settimeout(POLL_S)
-            while not self._end.is_set():
-                try:
-                    talk, _ = server.accept()
-                except TimeoutError:
-                    continue
-                except OSError as error:  # no descriptor is free: others may give some back
-                    self._warn(f"the launch daemon cannot be called: {error}")
-                    self._end.wait(RETRY_S)
-                    continue
-                self._admit(talk)
-                threading.Thread(target=self._talk, args=(talk,), daemon=True).start()
+            self._strangers.serve(server, self._talk, self._end)
 
     def stop(self) -> None:
         self._end.set()
 
-    def _admit(self, talk: socket.socket) -> None:
-        """The one who has been here for the longest time without the key gives way: a caller with
-        the key shows it within milliseconds."""
-        with self._lock:
-            self._strangers.append(talk)
-            if len(self._strangers) > MAX_STRANGERS:
-                with suppress(OSError):  # its thread closes it
-                    self._strangers.pop(0).shutdown(socket.SHUT_RDWR)
-
-    def _dismiss(self, talk: socket.socket) -> None:
-        """The connection no longer counts as a stranger's, or has ended."""
-        with self._lock, suppress(ValueError):
-            self._strangers.remove(talk)
-
-    def _warn(self, text: str) -> None:
-        self._warnings += 1
-        if self._warnings <= MAX_WARNINGS:
-            warn(text)
-
     def _talk(self, talk: socket.socket) -> None:
         with talk:
-            talk.settimeout(TALK_S)
+            talk.settimeout(strangers.TALK_S)
             try:
                 try:
                     command = self._command(talk)
                 finally:
-                    self._dismiss(talk)
+                    self._strangers.dismiss(talk)
                 if command is None:
                     return
                 code = 0 if not command else self._run(command, talk)
                 talk.sendall(bytes([code]))
             except OSError as error:
-                self._warn(f"a caller of the launch daemon: {error}")
+                self._strangers.warn(f"a caller of the launch daemon: {error}")
                 return
         if not command:
             self.stop()
 
     def _command(self, talk: socket.socket) -> bytes | None:
         """``None`` if the caller does not have the key."""
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        talk.sendall(nonce)
-        mac = receive(talk, KEY_BYTES)
+        nonce = strangers.challenge(talk)
+        mac = receive(talk, strangers.KEY_BYTES)
         size = int.from_bytes(receive(talk, 4), "big")
         if size > MAX_COMMAND:
             return None
         command = receive(talk, size)
-        mine = hmac.new(self._key, nonce + command, hashlib.sha256).digest()
-        if not hmac.compare_digest(mine, mac):
-            self._warn("the launch daemon has refused a caller that does not have the job's key")
+        if not strangers.is_proof(mac, self._key, nonce, command):
+            self._strangers.warn("the launch daemon has refused a caller without the job's key")
             return None
         return command
 
@@ -343,7 +282,7 @@ def main(words: Sequence[str]) -> int:
     try:
         if mode == "on":
             return run_on(rest[0], rest[1:])
-        key_file = Path.cwd().parent / CREDENTIALS
+        key_file = strangers.credentials_file()
         if os.environ["YARNAM_GROUP_RANK"] == "0":
             return run_command(rest, key_file)
         return run_daemon(key_file)
