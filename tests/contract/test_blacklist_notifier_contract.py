@@ -96,6 +96,22 @@ def test_every_ring_is_heard_not_only_the_first(new_bell: Callable[[], Blacklist
         assert ear.hears(before)
 
 
+@pytest.mark.zookeeper
+def test_a_ring_leaves_no_node_behind(cluster_env: dict[str, str]) -> None:
+    from yarnam.adapters.zookeeper.blacklist_notifier import BLACKLIST, ZooKeeperBlacklistNotifier
+    from yarnam.adapters.zookeeper.session import ZooKeeper
+
+    root = f"/yarnam-test-{uuid.uuid4().hex[:8]}"
+    session = ZooKeeper(cluster_env["YARNAM_ZOOKEEPER"].partition("/")[0] + root)
+    notifier = ZooKeeperBlacklistNotifier(session)
+    try:
+        notifier.notify([f"/data-{number}/.b" for number in range(20)])
+        assert session.children(session.path(BLACKLIST)) == []
+    finally:
+        session.kazoo.delete(root, recursive=True)
+        notifier.close()
+
+
 def test_many_ring_at_once_for_a_place_that_is_new(
     new_bell: Callable[[], BlacklistNotifier],
 ) -> None:

@@ -97,6 +97,7 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
             else _from_section(job_spec.StopEarlySpec, document.stop_early)
         ),
         compat=document.compat or "",
+        keeps_files=document.keep == "forever",
     )
     _check_more_memory(job, problems)
     check_ending(job, problems)

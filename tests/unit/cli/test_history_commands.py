@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.accounting.records import many
 from tests.unit.cli.terminal import in_pipes
+from tests.unit.client.test_job_removal import Ended
 from tests.unit.client.world import World
 from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.cli.shell import Shell, run
@@ -83,6 +84,23 @@ def test_upkeep(world: World) -> None:
     assert call(world, "history", "repair")[2] == "Records written: 0.\n"
     assert call(world, "history", "compact")[2] == "Records put together: 0.\n"
     assert call(world, "history", "prune")[0] == ExitCode.USAGE
+
+
+def test_the_files_of_ended_jobs(world: World) -> None:
+    old = Ended(world)
+    forever = Ended(world, keeps_files=True)
+    code, out, err = call(world, "history", "prune", "--jobs", "--dry-run")
+    assert (code, err) == (0, "Jobs whose files would be removed: 1.\n")
+    assert f"{old.key}  {old.application}  would be removed" in out
+    assert f"{forever.key}  {forever.application}  stays: its spec says keep: forever" in out
+    assert old.is_there
+    plain = json.loads(call(world, "history", "prune", "--jobs", "--json")[1])
+    assert [each["key"] for each in plain if not each["why_kept"]] == [old.key]
+    assert (old.is_there, forever.is_there) == (False, True)
+    assert "SUCCEEDED, step 70: all well" in call(world, "status", old.application)[1]
+    assert "all well" in call(world, "explain", old.application)[1]
+    for wrong in (["--jobs", "--keep", "3"], ["--dry-run"], ["--jobs", "--before", "3d"]):
+        assert call(world, "history", "prune", *wrong)[0] == ExitCode.USAGE
 
 
 def test_usage(world: World, tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from yarnam.core.model.events import Event
 from yarnam.errors import InternalError
 from yarnam.ports import Superseded
 from yarnam.wire.codec import MAX_BYTES, decode_event, encode_event
+from yarnam.wire.protocol import FENCE_DIRECTORY
 
 OPENINGS_PER_ATTEMPT = 1000
 """An AM attempt opens the journal once, and once more after each outage of HDFS. Its epochs are
 ``am_attempt * 1000`` and up, so that any later attempt's are newer."""
 
-FENCE_DIRECTORY = "fence"
 _MARKER = re.compile(r"epoch-(\d+)$")
 
 

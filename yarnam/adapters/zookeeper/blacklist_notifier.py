@@ -1,8 +1,11 @@
-"""The notifier in ZooKeeper: one node for each place of blacklist entries, written when it is rung.
+"""The notifier in ZooKeeper: one node for each place of blacklist entries, made when it is rung.
 
 ::
 
     <root>/blacklist/<hash of the place>     its content is the place's path
+
+The node is removed as soon as it has been made: who listens watches for that, and nothing stays of
+places that nobody uses any more.
 
 Anybody who may write to ZooKeeper may notify: the entries themselves are on HDFS, which knows who
 may say what (docs/adr).
@@ -14,9 +17,10 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
-from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
 
 from yarnam.adapters.zookeeper.session import ZooKeeper
 from yarnam.errors import Unavailable
@@ -25,6 +29,10 @@ from yarnam.ports.input_blacklist import Subscription
 log = logging.getLogger("yarnam.zookeeper")
 
 BLACKLIST = "blacklist"
+
+RING_TRIES = 10
+"""Between finding the node and writing to it, another ringer may remove it. Its removal is heard as
+well."""
 
 CONNECT_LIMIT_S = 5.0
 """For the first connection of a notify: a healthy ensemble takes some milliseconds."""
@@ -71,13 +79,17 @@ class ZooKeeperBlacklistNotifier:
                 raise Unavailable(f"ZooKeeper: ringing for {location}: {error!r}") from error
 
     def _write(self, node: str, location: str) -> None:
-        try:
-            self._zookeeper.set(node, location.encode())
-        except NoNodeError:
+        """Raises KazooException. Others may ring for the same place at the same time."""
+        for _ in range(RING_TRIES):
             try:
                 self._zookeeper.create(node, location.encode())
+                break
             except NodeExistsError:
-                self._zookeeper.set(node, location.encode())
+                with suppress(NoNodeError):
+                    self._zookeeper.set(node, location.encode())
+                    break
+        with suppress(NoNodeError, NoAuthError):
+            self._zookeeper.delete(node)
 
     def subscribe(self, locations: Iterable[str], on_change: Callable[[], None]) -> Subscription:
         listener = _Subscription(self, [self._node(location) for location in locations], on_change)

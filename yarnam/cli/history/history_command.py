@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -23,6 +24,7 @@ from yarnam.cli.rendering.history_text import (
     sum_plain,
     summary_plain,
 )
+from yarnam.client.job_removal import JobFiles
 from yarnam.client.monitor.history_exports import write_philly, write_summaries
 from yarnam.core.accounting.job_summary import sum_of, summary_of
 from yarnam.errors import UsageError
@@ -174,15 +176,54 @@ def compact(ctx: click.Context, as_json: bool) -> None:
     "--before", metavar="WHEN", help="Jobs that ended before: a date, or an age such as 365d."
 )
 @click.option("--keep", type=click.IntRange(0), help="All but the newest N.")
+@click.option(
+    "--jobs",
+    "files",
+    is_flag=True,
+    help="Remove the files of jobs that ended more than 30 days ago, and keep the records.",
+)
+@click.option("--dry-run", is_flag=True, help="With --jobs: show what would be removed.")
 @json_option
 @click.pass_context
-def prune(ctx: click.Context, before: str | None, keep: int | None, as_json: bool) -> None:
-    """Remove your old records. The jobs' own files stay."""
+def prune(
+    ctx: click.Context,
+    before: str | None,
+    keep: int | None,
+    files: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Remove your old records, or with --jobs the files of your ended jobs on HDFS.
+
+    Each submit does the latter for some jobs. Jobs that are suspended, whose outputs or results
+    are not stored or fetched, or whose spec says `keep: forever`, keep their files.
+    """
+    if files:
+        if keep is not None or before is not None:
+            raise UsageError("--jobs goes by the age of the jobs: without --before and --keep")
+        with open_client(ctx) as client:
+            _show_files(client.history.prune_files(is_trial=dry_run), dry_run, as_json)
+        return
+    if dry_run:
+        raise UsageError("--dry-run is for --jobs")
     if before is None and keep is None:
-        raise UsageError("say what to remove: --before, --keep, or both")
+        raise UsageError("say what to remove: --before, --keep, both, or --jobs")
     with open_client(ctx) as client:
         count = client.history.prune(before_s=moment(before, "--before"), keep=keep)
     if as_json:
         print_json({"records": count})
         return
     print_note(f"Records removed: {count}.")
+
+
+def _show_files(found: Sequence[JobFiles], is_trial: bool, as_json: bool) -> None:
+    if as_json:
+        print_json([to_plain(each) for each in found])
+        return
+    for each in found:
+        action = f"stays: {each.why_kept}" if each.why_kept else "removed"
+        if is_trial and not each.why_kept:
+            action = "would be removed"
+        print_line(f"{each.key}  {each.application or '-'}  {action}")
+    count = sum(not each.why_kept for each in found)
+    print_note(f"Jobs whose files {'would be' if is_trial else 'were'} removed: {count}.")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from hdfs_utils.transfer import NoProgress, Progress
 from yarnam.client.environments.interpreter_facts import interpreter_facts
+from yarnam.client.environments.local_cache import BUILDING_PREFIX, is_cached
 from yarnam.client.environments.runtime_archive import anonymous_entry, reproducible_tar
 from yarnam.client.environments.shared_libraries import (
     least_glibc,
@@ -94,10 +95,10 @@ def build_interpreter(interpreter: Interpreter, cache: Path) -> Path:
     """The archive in the local cache, built there if it is not. Safe under concurrent builders.
     Raises BadConfig: this Python cannot be copied."""
     target = cache / "interpreters" / interpreter.file_name
-    if target.exists():
+    if is_cached(target):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=BUILDING_PREFIX) as scratch:
         tree = Path(scratch) / "tree"
         copy_interpreter(interpreter, tree)
         archive = Path(scratch) / interpreter.file_name

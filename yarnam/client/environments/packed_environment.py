@@ -27,6 +27,7 @@ from yarnam.client.environments.interpreter_archive import (
     own_interpreter,
     pack_tree,
 )
+from yarnam.client.environments.local_cache import BUILDING_PREFIX, is_cached
 from yarnam.client.environments.package_installer import export_uv_lock, install
 from yarnam.client.environments.requirement_files import (
     RequirementLine,
@@ -94,10 +95,10 @@ def build_environment(
     """The archive in the local cache, made there if it is not. Safe under concurrent builders.
     Raises BadSpec, BadConfig."""
     target = cache / "environments" / recipe.file_name
-    if target.exists():
+    if is_cached(target):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=BUILDING_PREFIX) as scratch:
         tree = Path(scratch) / "tree"
         tree.mkdir()
         recipe.fill(tree, report)

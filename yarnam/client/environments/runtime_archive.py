@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from yarnam.client.environments.local_cache import BUILDING_PREFIX, is_cached
 from yarnam.errors import BadConfig
 
 FORMAT = 1
@@ -106,10 +107,10 @@ def build_runtime(source: RuntimeSource, cache: Path) -> Path:
     """The archive in the local cache, built there if it is not. Safe under concurrent builders:
     each works in a folder of its own and renames at the end."""
     target = cache / "runtime" / source.file_name
-    if target.exists():
+    if is_cached(target):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=BUILDING_PREFIX) as scratch:
         tree = Path(scratch) / "tree"
         _fill_lib(source, tree / "lib")
         _fill_sdk(source, tree / "sdk")

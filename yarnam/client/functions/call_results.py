@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from hdfs_utils.errors import NotFound
+from hdfs_utils.errors import HdfsError, NotFound
 from hdfs_utils.protocols.untrusted import at_path, decode_record
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.functions.call_package import MAX_RESULT_BYTES
@@ -15,6 +16,9 @@ from yarnam.errors import InternalError, NoPermission
 
 RESULTS = "results"
 """The subdirectory of the job's directory with one file for each rank."""
+
+FETCHED = "results-fetched"
+"""An empty directory beside it, once the owner has read the results: they may go with the job."""
 
 OTHERS_WRITE = 0o022
 """The bits of a directory's mode that let others write. Our directories are made with 700."""
@@ -77,6 +81,12 @@ def ranks_of(site: Site, job_directory: str) -> list[int]:
         if (name := one.path.rpartition("/")[2]).isdecimal()
     ]
     return [rank for _, rank in sorted(named)]
+
+
+def note_fetched(site: Site, job_directory: str) -> None:
+    """Best effort: results that are not known to be fetched stay."""
+    with suppress(HdfsError):
+        site.files.mkdirs(f"{job_directory}/{FETCHED}", 0o700)
 
 
 def read_result(site: Site, job_directory: str, rank: int) -> Returned | None:

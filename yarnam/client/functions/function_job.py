@@ -77,9 +77,12 @@ def results_of(site: Site, job: Job, verdict: Verdict) -> list[Any]:
     for rank in ranks:
         found = call_results.read_result(site, job.directory, rank)
         if found is not None and found.error is not None:
+            call_results.note_fetched(site, job.directory)
             raise found.error
         if error is None and found is not None:
             values[rank] = found.value
+    if ranks:
+        call_results.note_fetched(site, job.directory)
     if error is not None:
         raise error
     if 0 not in values:

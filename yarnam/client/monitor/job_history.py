@@ -15,6 +15,7 @@ from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.user_paths import key_in
 from yarnam.core.accounting.history_record import HistoryRecord
+from yarnam.core.accounting.job_retention import KEPT_S
 from yarnam.core.accounting.job_summary import HistoryFilter, JobSummary
 from yarnam.errors import UsageError, YarnamError
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from yarnam.adapters.hdfs import histories_of_all, history_store
+    from yarnam.client import job_removal
     from yarnam.client.monitor import record_completion
 
 log = logging.getLogger("yarnam.client")
@@ -145,6 +147,14 @@ class JobHistory:
         """Remove your own records of jobs that ended before a time, and the oldest above a count;
         how many."""
         return self._store(self._site.user).prune(before_s=before_s, keep=keep)
+
+    def prune_files(
+        self, *, kept_s: float = KEPT_S, is_trial: bool = False
+    ) -> tuple[job_removal.JobFiles, ...]:
+        """Remove the directories of your own jobs that ended this long ago; their records stay.
+        Returns those, and the ones that are old enough and have to stay, with the reason.
+        ``is_trial``: removes nothing."""
+        return job_removal.remove_old(self._site, kept_s, is_trial=is_trial)
 
     def _store(self, user: str) -> HistoryStore:
         return history_store.HistoryStore(self._site.files, self._site.paths_of(user).history)

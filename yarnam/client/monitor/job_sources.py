@@ -14,9 +14,16 @@ from hdfs_utils.errors import NotFound
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import as_yarnam, hdfs_errors
 from yarnam.adapters.yarn.rest_parse import YarnApplication
-from yarnam.client.monitor.yarn_status import final_status, queued_status, verdict_from_yarn
+from yarnam.client.monitor.yarn_status import (
+    final_status,
+    queued_status,
+    removed_status,
+    verdict_from_yarn,
+)
 from yarnam.client.site import Site
 from yarnam.client.user_paths import is_key, key_in
+from yarnam.core.accounting.history_record import HistoryRecord
+from yarnam.core.accounting.job_retention import KEPT_S
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
@@ -37,6 +44,7 @@ from yarnam.wire.records import AmRecord, JobRecord
 
 with on_first_use():
     from hdfs_utils.journal import log as journal_log
+    from yarnam.adapters.hdfs import history_store
     from yarnam.am import status_report
     from yarnam.client.monitor import record_completion
     from yarnam.core.accounting import ledger
@@ -81,7 +89,7 @@ class JobSources:
         if application is not None:
             self.user = application.user or self.user
             self.key = self.key or key_in(application.tags) or ""
-        self.key = self.key or self._recorded_key()
+        self.key = self.key or self._recorded_key() or self._key_in_history()
         if self.key:
             return application or _forgotten(self.application, self.user)
         if application is None:
@@ -216,6 +224,7 @@ class JobSources:
         if self._record is None:
             content = self.read(JOB_FILE)
             if content is None:
+                self.refuse_removed()
                 raise Unavailable(f"{self.directory}/{JOB_FILE} does not exist any more")
             self._record = decode(content, JobRecord)
         return self._record
@@ -231,6 +240,36 @@ class JobSources:
             return None
         except HdfsError as error:
             raise as_yarnam(error, f"reading {path}") from error
+
+    def removed(self) -> HistoryRecord | None:
+        """The history record of a job whose directory is not there any more."""
+        if self.read(JOB_FILE) is not None:
+            return None
+        return self._history().record(self.key)
+
+    def refuse_removed(self) -> None:
+        """Raises UsageError if the job's directory has been removed."""
+        record = self.removed()
+        if record is not None:
+            ended = time.strftime("%Y-%m-%d", time.localtime(record.ended_at_s))
+            days = round(KEPT_S / 86400)
+            raise UsageError(
+                f"the files of {self.application} were removed: it ended on {ended}, and the files"
+                f" of a job are removed {days} days after its end",
+                hint=f"What is left of it: yarnam history show {self.application}\n"
+                "To keep those of a job, set keep: forever in its spec.",
+            )
+
+    def _history(self) -> history_store.HistoryStore:
+        return history_store.HistoryStore(self.site.files, self.site.paths_of(self.user).history)
+
+    def _key_in_history(self) -> str:
+        """The key of a job that YARN has forgotten, and whose directory has been removed."""
+        try:
+            rows = self._history().listing().rows
+        except YarnamError:
+            return ""
+        return next((row.key for row in rows if row.application == self.application), "")
 
     def close(self) -> None:
         """Close the connection to the AM. Idempotent."""
@@ -249,6 +288,8 @@ class JobSources:
         content = self.read(VERDICT_FILE)
         verdict = decode(content, Verdict) if content else verdict_from_yarn(application)
         left = self._left_status()
+        if left is None and content is None and (kept := self.removed()) is not None:
+            return removed_status(kept, application.tracking_url)
         if left is None:
             return final_status(application, verdict, time.time())
         return replace(
@@ -282,6 +323,8 @@ class JobSources:
     def events(self, *, is_over: bool = False) -> list[Event]:
         """All in the journal on HDFS, in order."""
         folder = f"{self.directory}/{JOURNAL_DIRECTORY}"
+        if is_over:
+            self.refuse_removed()
         with hdfs_errors(f"reading {folder}"):
             path = uris.parse(folder).path
             content = journal_log.read_journal(self.site.files, path, is_over=is_over)

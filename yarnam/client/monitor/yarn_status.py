@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import ExitCode
@@ -37,6 +38,33 @@ def queued_status(application: YarnApplication, now_s: float, reason: str = "") 
 def final_status(application: YarnApplication, verdict: Verdict, now_s: float) -> JobStatus:
     """A job that is over and has left no status."""
     return _status(application, JobState[verdict.kind.name], verdict.message, now_s, verdict)
+
+
+def removed_status(record: HistoryRecord, tracking_url: str = "") -> JobStatus:
+    """A job whose directory has been removed, from what the history has of it."""
+    return JobStatus(
+        application=record.application,
+        name=record.name,
+        user=record.user,
+        queue=record.queue,
+        state=JobState[record.verdict.kind.name],
+        phase=record.verdict.kind.value,
+        reason=record.verdict.message,
+        at_s=record.ended_at_s,
+        submitted_at_s=record.submitted_at_s,
+        attempt=record.attempt_count,
+        am_attempt=record.am_attempts,
+        restarts=record.restarts,
+        preemptions=record.preemptions,
+        excluded_files=record.excluded_files,
+        step=record.step,
+        history=record.attempts,
+        verdict=record.verdict,
+        tracking_url=tracking_url,
+        checkpoint=record.checkpoint,
+        ledger=record.ledger,
+        holdings=record.holdings,
+    )
 
 
 def _status(

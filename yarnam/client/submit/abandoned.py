@@ -1,9 +1,11 @@
-"""Files that killed clients have left in the middle of a submit: the same user's later submits
-remove them after a day. A client that fails or is interrupted cleans up itself."""
+"""Files that nobody needs any more: the same user's later submits remove them.
+
+Killed clients leave files in the middle of a submit, which go after a day; a client that fails or
+is interrupted cleans up itself. Jobs that have ended leave their directory: see ``job_removal``.
+"""
 
 from __future__ import annotations
 
-import calendar
 import random
 import shutil
 import tempfile
@@ -15,8 +17,10 @@ from pathlib import Path, PurePosixPath
 from hdfs_utils import HdfsError
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.yarn.rest_launcher import CLUSTER_FILE
+from yarnam.client.environments.local_cache import clear_cache
+from yarnam.client.job_removal import begun_s, remove_some
 from yarnam.client.site import Site
-from yarnam.client.user_paths import is_key, key_in, tag_of
+from yarnam.client.user_paths import key_in, tag_of
 from yarnam.errors import YarnamError
 from yarnam.wire import protocol
 from yarnam.wire.codec import decode
@@ -47,10 +51,12 @@ def clear_abandoned(site: Site, *, older_than_s: float = ABANDONED_S) -> None:
     """Raises nothing: a submit continues without it."""
     before_s = time.time() - older_than_s
     _clear_scratch(before_s)
+    clear_cache(site.cache)
     for find in (_never_submitted, _staged_for_ended):
         with suppress(HdfsError, YarnamError):
             for path in find(site, before_s):
                 site.files.delete(path, recursive=True)
+    remove_some(site)
     for folder in (site.paths.idempotency_records, site.paths.array_stops):
         with suppress(HdfsError):
             for record in site.files.list(folder):
@@ -70,7 +76,7 @@ def _never_submitted(site: Site, before_s: float) -> Iterator[str]:
     """Jobs' directories that no application belongs to. One that has run keeps its record. The
     ResourceManager is asked about the others of the sample alone, in one question."""
     listed = [status.path for status in site.files.list(site.paths.jobs)]
-    old = [path for path in listed if _begun_s(PurePosixPath(path).name) < before_s]
+    old = [path for path in listed if begun_s(PurePosixPath(path).name) < before_s]
     found = {}
     for path in random.sample(old, min(SAMPLE, len(old))):
         with suppress(HdfsError, YarnamError):  # one that cannot be read stops no other
@@ -112,13 +118,3 @@ def _was_never_sent(site: Site, path: str) -> bool:
         CLUSTER_FILE in names
         and site.files.read_bytes(f"{path}/{CLUSTER_FILE}") == site.rm.url.encode()
     )
-
-
-def _begun_s(key: str) -> float:
-    """When the job was submitted; infinite if this is not a job's key."""
-    if not is_key(key):
-        return float("inf")
-    try:
-        return calendar.timegm(time.strptime(key[:15], "%Y%m%d-%H%M%S"))
-    except ValueError:
-        return float("inf")

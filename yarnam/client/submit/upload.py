@@ -65,7 +65,6 @@ KEYTAB_VARIABLE = "YARNAM_KEYTAB"
 """The variable that names a keytab to ship with jobs, by which their AM gets them new delegation
 tokens."""
 
-HADOOP_CONF_FILE = "hconf.zip"
 _ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
 
 
@@ -234,7 +233,7 @@ class JobUpload:
         files = skein_specs.hadoop_conf(
             self._site.conf_dir, checked.snapshot.nodes, addresses=skein_specs.host_addresses(named)
         )
-        return self._put_bytes(HADOOP_CONF_FILE, zip_of(files), kind="archive")
+        return self._put_bytes(protocol.HADOOP_CONF_FILE, zip_of(files), kind="archive")
 
     def _interceptor(self) -> LocalizedFile | None:
         """The jar in front of the AM's heartbeats, unless the site has a class of its own there."""
@@ -287,7 +286,7 @@ class JobUpload:
         digest = sha256_of(local)
         # Two files may have the same content. YARN gives up on a file whose time has changed, as it
         # does when it is written a second time.
-        target = f"{self.job_dir}/files/{number}-{digest[:16]}{suffix}"
+        target = f"{self.job_dir}/{protocol.SHIPPED_DIRECTORY}/{number}-{digest[:16]}{suffix}"
         self._store.upload(local, target, f"'{file.name}'")
         shipped = replace(file, source=target, is_archive=is_archive, sha256=digest)
         return shipped, self._store.localized(

@@ -676,6 +676,8 @@ class JobSpec:
     stop_early: StopEarlySpec | None = None
     """``None`` if a flat loss does not stop the job."""
     compat: str = ""
+    keeps_files: bool = False
+    """Whether its directory on HDFS stays for ever after its end."""
     """Another system whose variables its processes get too (``tony``), if any."""
 
     @property

@@ -417,6 +417,9 @@ class Document(Section):
     compat: Literal["tony"] | None = None
     """`tony`: processes get TonY's variables too (`JOB_NAME`, `TASK_INDEX`, `CLUSTER_SPEC` and
     others), for programs written for it. See [rendezvous](rendezvous.md#with-compat-tony)."""
+    keep: Literal["forever"] | None = None
+    """`forever`: the job's directory on HDFS stays. Without it the directory is removed 30 days
+    after the end of the job: see [history](../how-to/history.md#the-files-of-ended-jobs)."""
     idempotency_key: Annotated[Text, Field(max_length=MAX_KEY)] | None = None
     """Text that stands for this submit: submitting again with the same key gives the job that the
     first submit has started, also if it has ended. See [pipelines](../how-to/pipelines.md)."""

@@ -1,0 +1,53 @@
+"""The archives on this machine: what is not used goes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from yarnam.client.environments.local_cache import (
+    IN_USE_S,
+    MOST_BYTES,
+    UNUSED_S,
+    CachedArchive,
+    clear_cache,
+    is_cached,
+    surplus,
+)
+
+NOW_S = time.time()
+
+
+def archive(name: str, age_s: float, size_bytes: int = 1) -> CachedArchive:
+    return CachedArchive(Path(name), size_bytes, NOW_S - age_s)
+
+
+def names(found: list[CachedArchive]) -> set[str]:
+    return {each.path.name for each in found}
+
+
+def test_unused_archives_and_those_beyond_the_size_go() -> None:
+    young, old = archive("young", 10.0), archive("old", UNUSED_S + 1)
+    assert names(surplus([old, young], NOW_S)) == {"old"}
+    half = MOST_BYTES // 2
+    three = [archive(f"{n}", n * 2 * IN_USE_S, half) for n in (1, 2, 3)]
+    assert names(surplus(three, NOW_S)) == {"3"}
+    in_use = [archive(f"{n}", n, MOST_BYTES) for n in (1, 2, 3)]
+    assert not surplus(in_use, NOW_S)
+
+
+def test_what_is_used_again_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "environments"
+    paths = [folder / name for name in ("used.tar.gz", "unused.tar.gz", "building-x/tree/file")]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    (folder / "building-now").mkdir()
+    for path in (*paths, folder / "building-x"):
+        os.utime(path, (NOW_S - 2 * UNUSED_S,) * 2)
+    assert is_cached(paths[0])
+    assert not is_cached(folder / "another.tar.gz")
+    clear_cache(tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == ["building-now", "used.tar.gz"]
+    clear_cache(tmp_path / "nowhere")
