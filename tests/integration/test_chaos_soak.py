@@ -26,6 +26,7 @@ from tests.conftest import wait_until_idle
 from tests.integration.fault_world import AM, LIMIT_S, MARKS, FaultWorld
 from tests.integration.storm_ends import left_in_zookeeper, left_on_nodes, until_nothing, znodes
 from tests.integration.storm_world import own_cluster
+from yarnam.client import job_removal
 from yarnam.core.model.outcomes import VerdictKind
 
 JOBS = int(os.environ.get("YARNAM_SOAK_JOBS", "60"))
@@ -45,7 +46,8 @@ over."""
 KEPT_CONNECTIONS = 8
 """To the NameNode's HTTP server: one for each thread that has asked at the same time."""
 
-RECORDS = ("/jobs/", "/applications/", "/history/new/")
+RECORDS = ("/jobs/", "/applications/")
+HISTORY = "/history/"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,10 @@ class Counts:
     """Of the largest AM (Python) of this wave."""
     znodes: int
     records: int
-    """Files and directories on HDFS of jobs and of their history."""
+    """Files and directories on HDFS of this wave's jobs, before they are removed."""
+    kept: int
+    """The same of all jobs, once those have been removed that have ended."""
+    history: int
     other_hdfs: int
     """Below the user's home, but for those."""
     submit_s: float
@@ -78,7 +83,8 @@ class Counts:
             f"  after {self.ended:4d} jobs: client {self.threads} threads, {self.files} files, "
             f"{self.resident_mb:.0f} MB; AM at most {self.am_peak_mb:.0f} MB; "
             f"{self.znodes} znodes; "
-            f"HDFS {self.records} in records, {self.other_hdfs} else; "
+            f"HDFS {self.records} of the wave's jobs, {self.kept} once those were removed, "
+            f"{self.history} in the history, {self.other_hdfs} else; "
             f"submit {self.submit_s:.2f} s, alone {self.alone_submit_s:.2f} s; "
             f"ps {self.ps_s:.2f} s (--help {self.idle_ps_s:.2f} s)"
         )
@@ -117,11 +123,15 @@ class Soak:
         left += until_nothing(lambda: left_on_nodes(self.world.cluster))
         assert not left, left
         me = psutil.Process()
-        records, other = self.on_hdfs()
+        records, _, _ = self.on_hdfs()
+        removed = job_removal.remove_old(self.world.site, 0.0)
+        self.wrong += [f"{each.key} stays: {each.why_kept}" for each in removed if each.why_kept]
+        kept, history, other = self.on_hdfs()
         self.counts.append(
             Counts(
                 self.ended, me.num_threads(), me.num_fds(), me.memory_info().rss / 2**20,
-                max(peaks.values(), default=0.0), len(znodes(self.world.cluster)), records, other,
+                max(peaks.values(), default=0.0), len(znodes(self.world.cluster)), records, kept,
+                history, other,
                 in_wave_s, min(self.submits_s[-ALONE:]), self.took_s("ps"), self.took_s("--help"),
             )
         )  # fmt: skip
@@ -136,12 +146,13 @@ class Soak:
             took.append(done.took_s)
         return min(took)
 
-    def on_hdfs(self) -> tuple[int, int]:
-        """In records of jobs, and all else that the user has there."""
+    def on_hdfs(self) -> tuple[int, int, int]:
+        """In directories of jobs, in their history, and all else that the user has there."""
         home = f"/user/{self.world.cluster.plan.user}"
         paths = [f"{status.path}/" for status in self.world.site.files.walk(home)]
         records = sum(any(place in path for place in RECORDS) for path in paths)
-        return records, len(paths) - records
+        history = sum(HISTORY in path for path in paths)
+        return records, history, len(paths) - records - history
 
 
 @contextmanager
@@ -197,4 +208,6 @@ def test_nothing_grows_with_the_number_of_jobs_ended(soak: Soak) -> None:
     assert last.other_hdfs <= first.other_hdfs + slope, (first, last)
     assert last.resident_mb <= first.resident_mb + 40.0 + 0.1 * jobs, (first, last)
     assert last.am_peak_mb <= first.am_peak_mb * 1.3 + 10.0, (first, last)
-    assert last.records <= first.records + FILES_PER_JOB * jobs, (first, last)
+    assert last.records <= FILES_PER_JOB * (size + ALONE) + slope, (first, last)
+    assert last.kept == first.kept, (first, last)
+    assert last.history <= first.history + jobs, (first, last)

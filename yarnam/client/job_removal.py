@@ -20,7 +20,6 @@ from hdfs_utils.errors import NotFound
 from hdfs_utils.filesystem import FileStatus
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
-from yarnam.client.functions.call_results import FETCHED, RESULTS
 from yarnam.client.site import Site
 from yarnam.client.user_paths import is_key, key_in, tag_of
 from yarnam.core.accounting.job_retention import KEPT_S, JobDirectory, why_kept
@@ -59,8 +58,8 @@ _OWN_NAMES = frozenset(
         protocol.FENCE_DIRECTORY,
         protocol.HADOOP_CONF_FILE,
         protocol.SHIPPED_DIRECTORY,
-        RESULTS,
-        FETCHED,
+        protocol.RESULTS_DIRECTORY,
+        protocol.FETCHED_DIRECTORY,
     }
 )
 
@@ -137,7 +136,8 @@ def _examined(
     am_file = _read(site, key, protocol.AM_FILE)
     verdict = decode(verdict_file, Verdict) if verdict_file else None
     status = decode(status_file, JobStatus) if status_file else None
-    results = _listed(site, f"{site.paths.job(key)}/{RESULTS}") if RESULTS in listed else {}
+    folder = protocol.RESULTS_DIRECTORY
+    results = _listed(site, f"{site.paths.job(key)}/{folder}") if folder in listed else {}
     directory = JobDirectory(
         changed_at_s=max((each.mtime_ms for each in listed.values()), default=0) / 1000,
         is_over=application.is_over if application is not None else None,
@@ -147,7 +147,7 @@ def _examined(
         state=status.state if status is not None else None,
         is_kept_forever=record.job.keeps_files,
         is_output_missing=_is_output_missing(record, verdict, status),
-        has_unfetched_results=bool(results) and FETCHED not in listed,
+        has_unfetched_results=bool(results) and protocol.FETCHED_DIRECTORY not in listed,
         foreign_names=tuple(sorted(listed.keys() - _OWN_NAMES)),
     )
     if application is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.client.world import World, job_spec, status, verdict
 from yarnam.adapters.hdfs.history_store import HistoryStore
-from yarnam.client.functions.call_results import FETCHED, note_fetched
+from yarnam.client.functions.call_results import note_fetched
 from yarnam.client.job_removal import MOST_REMOVED, remove_old
 from yarnam.client.submit.abandoned import KEY_KEPT_S, clear_abandoned
 from yarnam.client.user_paths import new_key
@@ -21,6 +21,7 @@ from yarnam.core.model.job_status import JobState, OutputStatus
 from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import Unavailable, UsageError
 from yarnam.wire.codec import encode
+from yarnam.wire.protocol import FETCHED_DIRECTORY
 from yarnam.wire.records import JobRecord
 
 ENDED_S = time.time() - KEPT_S - 86400.0
@@ -133,7 +134,7 @@ def test_stored_outputs_and_fetched_results_hold_no_job(world: World) -> None:
     job.put("results/0", b"value")
     assert "results" in job.why_kept()
     note_fetched(world.site, job.directory)
-    assert world.files.exists(f"{job.directory}/{FETCHED}")
+    assert world.files.exists(f"{job.directory}/{FETCHED_DIRECTORY}")
     assert job.why_kept() == ""
 
 

@@ -5,7 +5,7 @@ A session ends: a preempted gang starts hundreds of times, with new agents each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from yarnam.adapters.grpc.agent_session import AgentSession
 from yarnam.core.failures.rank_activity import RankActivity
@@ -33,10 +33,11 @@ class AgentSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def expect(self, ask: AskId) -> None:
-        if str(ask) not in self._sessions:
-            self._sessions[str(ask)] = AgentSession(ask, self._poll_after_s)
-            self._most = max(self._most, len(self._sessions))
+    def expect(self, asks: Iterable[AskId]) -> None:
+        for ask in asks:
+            if str(ask) not in self._sessions:
+                self._sessions[str(ask)] = AgentSession(ask, self._poll_after_s)
+        self._most = max(self._most, len(self._sessions))
 
     def get(self, ask: AskId | str) -> AgentSession | None:
         """``None`` if no agent is expected for this ask, or no longer."""

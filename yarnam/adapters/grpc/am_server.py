@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 import grpc
@@ -113,11 +112,8 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         return self.address
 
     def expect(self, asks: Iterable[AskId]) -> None:
-        self._do(partial(self._expect_all, tuple(asks)))
-
-    def _expect_all(self, asks: tuple[AskId, ...]) -> None:
-        for ask in asks:
-            self._sessions.expect(ask)
+        wanted = tuple(asks)
+        self._do(lambda: self._sessions.expect(wanted))
 
     def check(self, action: CheckNodes) -> None:
         self._order_all(

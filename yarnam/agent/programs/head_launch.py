@@ -179,7 +179,7 @@ class WorkerConnections:
             self._closed.register(talk, select.POLLRDHUP)
 
     def _drop_closed(self) -> None:
-        """Those that only wait for the head leave, and an in-place elastic gang has new ones all the time."""
+        """Those that only wait for the head leave; an in-place elastic gang has ever new ones."""
         for descriptor, _ in self._closed.poll(0):
             self._closed.unregister(descriptor)
             self._workers.pop(descriptor)[0].close()

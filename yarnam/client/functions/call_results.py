@@ -13,12 +13,7 @@ from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.functions.call_package import MAX_RESULT_BYTES
 from yarnam.client.site import Site
 from yarnam.errors import InternalError, NoPermission
-
-RESULTS = "results"
-"""The subdirectory of the job's directory with one file for each rank."""
-
-FETCHED = "results-fetched"
-"""An empty directory beside it, once the owner has read the results: they may go with the job."""
+from yarnam.wire.protocol import FETCHED_DIRECTORY, RESULTS_DIRECTORY
 
 OTHERS_WRITE = 0o022
 """The bits of a directory's mode that let others write. Our directories are made with 700."""
@@ -56,7 +51,7 @@ class Returned:
 
 
 def results_directory(job_directory: str) -> str:
-    return f"{job_directory}/{RESULTS}"
+    return f"{job_directory}/{RESULTS_DIRECTORY}"
 
 
 def ranks_of(site: Site, job_directory: str) -> list[int]:
@@ -86,7 +81,7 @@ def ranks_of(site: Site, job_directory: str) -> list[int]:
 def note_fetched(site: Site, job_directory: str) -> None:
     """Best effort: results that are not known to be fetched stay."""
     with suppress(HdfsError):
-        site.files.mkdirs(f"{job_directory}/{FETCHED}", 0o700)
+        site.files.mkdirs(f"{job_directory}/{FETCHED_DIRECTORY}", 0o700)
 
 
 def read_result(site: Site, job_directory: str, rank: int) -> Returned | None:
