@@ -26,7 +26,7 @@ from tests.conftest import wait_until_idle
 from tests.integration.fault_world import AM, LIMIT_S, MARKS, FaultWorld
 from tests.integration.storm_ends import left_in_zookeeper, left_on_nodes, until_nothing, znodes
 from tests.integration.storm_world import own_cluster
-from yarnam.client import job_removal
+from yarnam.client.submit.leftovers import job_removal
 from yarnam.core.model.outcomes import VerdictKind
 
 JOBS = int(os.environ.get("YARNAM_SOAK_JOBS", "60"))

@@ -33,7 +33,7 @@ from tests.integration.storm_ends import (
 from tests.integration.storm_faults import KINDS, NEEDS_MOUNT, schedule, small_disk
 from tests.integration.storm_net import PAIR_DATANODE_HOST, StormNet
 from tests.integration.storm_world import await_ends, own_cluster, partial_starts
-from yarnam.client.submit.abandoned import SCRATCH_PREFIX, clear_abandoned
+from yarnam.client.submit.leftovers.abandoned import SCRATCH_PREFIX, clear_abandoned
 
 ROUNDS = int(os.environ.get("YARNAM_CHAOS_ROUNDS", "50"))
 AT_ONCE = int(os.environ.get("YARNAM_CHAOS_AT_ONCE", "3"))

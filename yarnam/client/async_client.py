@@ -267,6 +267,7 @@ class AsyncHistory(_Twin[JobHistory]):
     repair = _awaited(JobHistory.repair)
     compact = _awaited(JobHistory.compact)
     prune = _awaited(JobHistory.prune)
+    prune_files = _awaited(JobHistory.prune_files)
 
 
 class AsyncClient(_Twin[Client]):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.accounting.records import many
 from tests.unit.cli.terminal import in_pipes
-from tests.unit.client.test_job_removal import Ended
+from tests.unit.client.submit.test_job_removal import Ended
 from tests.unit.client.world import World
 from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.cli.shell import Shell, run

@@ -24,8 +24,8 @@ from yarnam.cli.rendering.history_text import (
     sum_plain,
     summary_plain,
 )
-from yarnam.client.job_removal import JobFiles
 from yarnam.client.monitor.history_exports import write_philly, write_summaries
+from yarnam.client.submit.leftovers.job_removal import JobFiles
 from yarnam.core.accounting.job_summary import sum_of, summary_of
 from yarnam.errors import UsageError
 from yarnam.wire.codec import to_plain

@@ -16,7 +16,7 @@ BUILDING_PREFIX = "building-"
 
 UNUSED_S = 90 * 86400.0
 MOST_BYTES = 20 << 30
-"""Of all archives together; the longest unused ones go first."""
+"""Total size of the archives; the longest unused ones go first."""
 
 IN_USE_S = 86400.0
 """A submit that has just found its archive may still be uploading it."""

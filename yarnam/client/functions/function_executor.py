@@ -18,7 +18,7 @@ from yarnam.client.functions.job_array import JobArray, OpenJob, new_array
 from yarnam.client.functions.packed_calls import PackedCall, PackedJob, one_after_another
 from yarnam.client.job import Job
 from yarnam.client.site import Site
-from yarnam.client.submit.abandoned import SCRATCH_PREFIX
+from yarnam.client.submit.leftovers.abandoned import SCRATCH_PREFIX
 from yarnam.client.user_paths import new_key
 from yarnam.core.model.job_spec import JobSpec, ShippedFile
 from yarnam.errors import BadSpec, UsageError

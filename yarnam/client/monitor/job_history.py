@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from yarnam.adapters.hdfs import histories_of_all, history_store
-    from yarnam.client import job_removal
     from yarnam.client.monitor import record_completion
+    from yarnam.client.submit.leftovers import job_removal
 
 log = logging.getLogger("yarnam.client")
 

@@ -26,9 +26,9 @@ from yarnam.adapters.yarn.addresses import zookeeper_credentials
 from yarnam.client.environments.interpreter_archive import build_interpreter, own_interpreter
 from yarnam.client.environments.runtime_archive import build_runtime, runtime_source
 from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
-from yarnam.client.submit.abandoned import SCRATCH_PREFIX, clear_abandoned
 from yarnam.client.submit.archives import pack_folder, sha256_of
 from yarnam.client.submit.hdfs_store import HdfsStore, ReportProgress
+from yarnam.client.submit.leftovers.abandoned import SCRATCH_PREFIX, clear_abandoned
 from yarnam.client.submit.preflight import CheckedJob
 from yarnam.client.submit.waiting_jobs import is_anybody_waiting
 from yarnam.client.user_paths import UserPaths

@@ -14,7 +14,12 @@ import pytest
 
 from tests.unit.client.world import World, job_spec
 from yarnam.adapters.yarn.rest_parse import YarnApplication
-from yarnam.client.submit.abandoned import ABANDONED_S, SAMPLE, SCRATCH_PREFIX, clear_abandoned
+from yarnam.client.submit.leftovers.abandoned import (
+    ABANDONED_S,
+    SAMPLE,
+    SCRATCH_PREFIX,
+    clear_abandoned,
+)
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.errors import Unavailable
 from yarnam.wire.codec import encode

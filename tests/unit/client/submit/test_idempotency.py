@@ -16,7 +16,7 @@ from tests.unit.client.world import World, job_spec, verdict
 from yarnam.adapters import submitter
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client import Job
-from yarnam.client.submit import abandoned, idempotency
+from yarnam.client.submit import idempotency
 from yarnam.client.submit.idempotency import (
     CONFIRM_LIMIT_S,
     IN_PROGRESS_LIMIT_S,
@@ -25,6 +25,7 @@ from yarnam.client.submit.idempotency import (
     IdempotencyKey,
     decide,
 )
+from yarnam.client.submit.leftovers import abandoned
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import Unavailable, UserFailed

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.client.world import World, job_spec, status, verdict
 from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.client.functions.call_results import note_fetched
-from yarnam.client.job_removal import MOST_REMOVED, remove_old
-from yarnam.client.submit.abandoned import KEY_KEPT_S, clear_abandoned
+from yarnam.client.submit.leftovers.abandoned import KEY_KEPT_S, clear_abandoned
+from yarnam.client.submit.leftovers.job_removal import MOST_REMOVED, remove_old
 from yarnam.client.user_paths import new_key
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_retention import KEPT_S

@@ -18,8 +18,8 @@ from hdfs_utils import HdfsError
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.yarn.rest_launcher import CLUSTER_FILE
 from yarnam.client.environments.local_cache import clear_cache
-from yarnam.client.job_removal import begun_s, remove_some
 from yarnam.client.site import Site
+from yarnam.client.submit.leftovers.job_removal import begun_s, remove_some
 from yarnam.client.user_paths import key_in, tag_of
 from yarnam.errors import YarnamError
 from yarnam.wire import protocol

@@ -158,7 +158,7 @@ def _examined(
 def _is_output_missing(
     record: JobRecord, verdict: Verdict | None, status: JobStatus | None
 ) -> bool:
-    """Of a job without success nothing is stored, except where storing had begun."""
+    """A job without success stores nothing, except where storing had begun."""
     if not record.job.output:
         return False
     if status is not None and status.output is not None:

@@ -1,0 +1,1 @@
+"""Files of a user's killed submits and ended jobs, which later submits remove."""
