@@ -12,7 +12,7 @@ import skein
 import yaml
 
 from skein_specs.interceptor import ENV_RPC_CLASS, RPC_CLASS
-from yarnam.core.model.job_spec import ContainerImage
+from yarnam.core.model.job_spec import ContainerImage, JobSpec, users_and_groups
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
 from yarnam.core.tokens.named_file_systems import named_file_systems
@@ -98,6 +98,7 @@ def application_spec(
         queue=job.queue,
         tags={APPLICATION_TAG, *tags},
         max_attempts=job.am.attempts,
+        acls=_acls(job),
         file_systems=[*named_file_systems(job)],
         master=skein.Master(
             resources=_resources(job.am.resources),
@@ -116,6 +117,22 @@ def application_spec(
             )
             for target in record.targets
         },
+    )
+
+
+def _acls(job: JobSpec) -> skein.ACLs:
+    """YARN's own ACLs of the application, which its containers have too. Without entries YARN lets
+    in its owner and administrators alone, so none are sent."""
+    if not job.acls:
+        return skein.ACLs()
+    view_users, view_groups = users_and_groups(job.acls.view)
+    modify_users, modify_groups = users_and_groups(job.acls.modify)
+    return skein.ACLs(
+        enable=True,
+        view_users=view_users,
+        view_groups=view_groups,
+        modify_users=modify_users,
+        modify_groups=modify_groups,
     )
 
 

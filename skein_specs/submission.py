@@ -18,6 +18,8 @@ from urllib.parse import quote
 
 import skein
 
+from yarnam.core.model.job_spec import acl_text
+
 CERTIFICATE_FILE = ".skein.crt"
 KEY_FILE = ".skein.pem"
 SPEC_FILE = ".skein.proto"
@@ -183,6 +185,17 @@ class Submission:
                 "local-resources": {"entry": _entries(resources)},
             },
         }
+        if message.acls.enable:
+            context["am-container-spec"]["application-acls"] = {
+                "entry": _entries(
+                    {
+                        "VIEW_APP": acl_text(message.acls.view_users, message.acls.view_groups),
+                        "MODIFY_APP": acl_text(
+                            message.acls.modify_users, message.acls.modify_groups
+                        ),
+                    }
+                )
+            }
         if message.node_label:
             context["app-node-label-expression"] = message.node_label
         return context

@@ -62,9 +62,14 @@ SHORT_LIVES = {
 }
 
 
+ACLS = {"yarn.acl.enable": "true", "yarn.admin.acl": "yarn"}
+"""Only the daemons administrate, so that the account is another user than alice."""
+
+
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with secure_cluster(tmp_path_factory.mktemp("clusters"), SHORT_LIVES) as cluster:
+    sites = {**SHORT_LIVES, "yarn-site": {**SHORT_LIVES["yarn-site"], **ACLS}}
+    with secure_cluster(tmp_path_factory.mktemp("clusters"), sites) as cluster:
         yield cluster
 
 
@@ -170,12 +175,77 @@ def test_the_page_of_a_job_is_behind_spnego(secure: EmbeddedCluster, tmp_path: P
         conf = str(secure.conf_dir)
         alice = HttpIdentity(is_kerberos=True, conf_dir=conf)
         assert b"<html" in alice.get(url, timeout_s=30).body
-        assert alice.get(f"{url}api/v1/job", timeout_s=30).json()["name"] == "page"
+        assert await_job(alice, url)["name"] == "page"
         with pytest.raises(HttpError) as refused:
             HttpIdentity("alice", conf_dir=conf).get(url, timeout_s=30)
         assert refused.value.status == 401
     finally:
         yarnam("kill", application)
+
+
+def await_job(who: HttpIdentity, url: str) -> dict[str, Any]:
+    """The job by its API. YARN's proxy leads to Skein's own pages until the ApplicationMaster has
+    announced the job's, at one of its next heartbeats."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return who.get(f"{url}api/v1/job", timeout_s=30).json()
+        except HttpError as error:
+            if error.status != 404 or time.monotonic() > deadline:
+                raise
+            time.sleep(0.3)
+
+
+@pytest.mark.timeout(600)
+def test_who_may_see_and_end_a_job(
+    secure: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every line of the table of security.md that YARN's ACLs decide."""
+    other = secure.plan.user
+    become_alice(secure, monkeypatch)
+
+    def submitted(name: str, acls: str) -> str:
+        spec = tmp_path / f"{name}.yaml"
+        spec.write_text(
+            f"version: 1\nname: {name}\nqueue: root.dl\ncommand: sleep 600\n{acls}\n"
+            "roles:\n  worker: {tasks: 1, gpus: 1, memory: 512MiB, vcores: 1}\n"
+        )
+        return run("submit", "--detach", str(spec)).stdout.split()[0]
+
+    jobs = {
+        "closed": submitted("closed", ""),
+        "seen": submitted("seen", f"acls: {{view: ['{other}']}}"),
+    }
+    try:
+        urls = {
+            name: await_state(job, "RUNNING", COMMAND_S)["tracking_url"]
+            for name, job in jobs.items()
+        }
+        mine = HttpIdentity(is_kerberos=True, conf_dir=str(secure.conf_dir))
+        for url in urls.values():
+            assert await_job(mine, url)["user"] == "alice"
+        for name, value in secure.environ(other).items():
+            monkeypatch.setenv(name, value)
+        theirs = HttpIdentity(is_kerberos=True, conf_dir=str(secure.conf_dir))
+        for path in ("", "api/v1/job", "api/v1/events", "metrics"):
+            with pytest.raises(HttpError, match=f"{other} may not see|HTTP 403"):
+                theirs.get(f"{urls['closed']}{path}", timeout_s=30)
+            assert theirs.get(f"{urls['seen']}{path}", timeout_s=30).body
+        for job in jobs.values():
+            refused = subprocess.run(
+                [sys.executable, "-m", "yarnam", "kill", job],
+                capture_output=True, text=True, timeout=COMMAND_S, check=False,
+            )  # fmt: skip
+            assert refused.returncode != 0, refused
+        doctor = subprocess.run(
+            [sys.executable, "-m", "yarnam", "doctor"],
+            capture_output=True, text=True, timeout=COMMAND_S, check=False,
+        )  # fmt: skip
+        assert "yarn.acl.enable" not in doctor.stdout
+    finally:
+        become_alice(secure, monkeypatch)
+        yarnam("kill", *jobs.values())
+    assert connect(timeout_s=20).stat("/user/alice/.yarnam/history").permission == 0o700
 
 
 @pytest.fixture

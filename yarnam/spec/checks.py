@@ -23,6 +23,7 @@ from yarnam.spec.sections.role_sections import MAX_GPUS, GpuRange, Role, TaskRan
 from yarnam.spec.yaml_tree import Path, Tree
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+ACL_ENTRY = re.compile(r"\*|(group:)?[A-Za-z0-9_][A-Za-z0-9._@$-]{0,254}", re.ASCII)
 ROLE_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}", re.ASCII)
 IDENTIFIER = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -73,6 +74,7 @@ def check(document: Document, tree: Tree) -> None:
     _check_environment_variables(document, problems)
     _check_ports(document, problems)
     _check_notify(document, problems)
+    _check_acls(document, problems)
     _check_data(document, problems)
     _check_elastic(document, problems)
     _check_placement(document, problems)
@@ -86,6 +88,15 @@ def _check_head(document: Document, problems: Problems) -> None:
     _check_queue(document.queue, problems)
     for index, message in tag_problems(document.tags):
         problems.add(("tags",) if index is None else ("tags", index), message)
+
+
+def _check_acls(document: Document, problems: Problems) -> None:
+    for key in ("view", "modify"):
+        for index, entry in enumerate(getattr(document.acls, key)):
+            if not ACL_ENTRY.fullmatch(entry):
+                problems.add(
+                    ("acls", key, index), "must be a user's name, `group:` and a name, or `*`"
+                )
 
 
 def tag_problems(tags: Sequence[str]) -> Iterator[tuple[int | None, str]]:

@@ -88,6 +88,7 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
             _channel(("notify", index), given, context.environ, problems)
             for index, given in enumerate(document.notify)
         ),
+        acls=job_spec.AccessSpec(tuple(document.acls.view), tuple(document.acls.modify)),
         idempotency_key=document.idempotency_key or "",
         secret_env=tuple(sorted({*document.secret_env, *variables.secret})),
         elastic=_elastic(document),

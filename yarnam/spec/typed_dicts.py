@@ -7,6 +7,16 @@ from __future__ import annotations
 from typing import Literal, TypedDict, Union
 
 
+class AclsDict(TypedDict, total=False):
+    """Who else may see and control the job, where YARN checks that (`yarn.acl.enable`). An entry is
+    a user's name, `group:NAME`, or `*`. The owner and YARN's administrators always may. See
+    [security](../explanation/security.md#with-kerberos)."""
+    view: list[str]
+    """May see the job's page, its API and its logs in YARN."""
+    modify: list[str]
+    """May kill the job."""
+
+
 class _AfterRoleRequired(TypedDict):
     role: str
     """Its name."""
@@ -661,6 +671,7 @@ class JobDict(_JobRequired, total=False):
     """YARN application tags, at most 7."""
     notify: list[NotifyDict]
     """Whom to notify when the job reaches a state."""
+    acls: AclsDict
     compat: Literal['tony']
     """`tony`: processes get TonY's variables too (`JOB_NAME`, `TASK_INDEX`, `CLUSTER_SPEC` and
     others), for programs written for it. See [rendezvous](rendezvous.md#with-compat-tony)."""
@@ -673,6 +684,7 @@ class JobDict(_JobRequired, total=False):
 
 
 __all__ = [
+    "AclsDict",
     "AfterRoleDict",
     "ApplicationMasterDict",
     "AtLeastDict",

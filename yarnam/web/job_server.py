@@ -23,6 +23,7 @@ from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.printable import printable_json
 from yarnam.web.http.http_messages import JSON, Address, Request, Response, text_response
 from yarnam.web.http.http_server import HttpServer
+from yarnam.web.page_access import PageAccess
 from yarnam.web.training_series import Series, TrainingSeries
 from yarnam.wire.codec import decode, decode_event
 
@@ -57,15 +58,17 @@ class JobSource:
 
 class JobServer:
     """Answers requests for one job's page. ``sample`` is to be called periodically. ``node_scheme``
-    is that of the NodeManagers' pages."""
+    is that of the NodeManagers' pages. ``access`` decides who may read; ``None`` is everybody."""
 
     def __init__(
         self,
         source: JobSource,
         now_s: Callable[[], float] = time.time,
         node_scheme: str = "http",
+        access: PageAccess | None = None,
     ) -> None:
         self._source = source
+        self._access = access
         self._node_scheme = node_scheme
         self._now_s = now_s
         self.series = TrainingSeries()
@@ -74,6 +77,10 @@ class JobServer:
         self._recent: deque[tuple[float, str]] = deque(maxlen=EVENTS_SHOWN)
         self._next_event = 0
         self._lock = threading.Lock()
+
+    @property
+    def is_access_checked(self) -> bool:
+        return self._access is not None and self._access.is_checked
 
     def sample(self) -> None:
         """Take a sample of what the agents report, every ``SAMPLE_PERIOD_S`` at most."""
@@ -85,6 +92,8 @@ class JobServer:
     def respond(self, request: Request) -> Response:
         """The response to a request of any path."""
         path = request.path.rstrip("/")
+        if refusal := self._access.refusal(request.cookie) if self._access else "":
+            return text_response(403, refusal)
         if self._source.status_json() == NOT_PUBLISHED:
             return text_response(503, "The ApplicationMaster is starting. Try again in a second.")
         if path == "":
@@ -151,7 +160,8 @@ class JobServer:
 
 
 class ProxyOnly:
-    """Lets in the hosts of YARN's proxy, and this node: Skein's own proxy runs on it.
+    """Lets in the hosts of YARN's proxy, and this node: Skein's own proxy runs on it. ``is_strict``
+    keeps programs of this node out, which could say that they are the proxy for anybody.
 
     ``refresh`` looks the hosts up, which may take long; a judgement never waits for it."""
 
@@ -160,7 +170,10 @@ class ProxyOnly:
         hosts: Sequence[str],
         resolve: Callable[[str], Sequence[str]] | None = None,
         now_s: Callable[[], float] = time.monotonic,
+        *,
+        is_strict: bool = False,
     ) -> None:
+        self._is_strict = is_strict
         self._hosts = tuple(dict.fromkeys(hosts))
         self._resolve = resolve or _addresses
         self._now_s = now_s
@@ -170,7 +183,9 @@ class ProxyOnly:
 
     def __call__(self, peer: Address, own_end: Address) -> bool:
         plain = peer[0].removeprefix("::ffff:")
-        if plain.startswith("127.") or plain == "::1" or plain in self._known:
+        # A proxy on this machine may come from any of loopback's addresses.
+        is_open = not self._is_strict or any(map(_is_loopback, self._known))
+        if plain in self._known or (is_open and _is_loopback(plain)):
             return True
         self._has_refused = True
         return False
@@ -181,6 +196,10 @@ class ProxyOnly:
             self._has_refused = False
             found = (one for host in self._hosts for one in self._resolve(host))
             self._known, self._until_s = frozenset(found), self._now_s() + RESOLVED_FOR_S
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
 
 
 def _addresses(host: str) -> Sequence[str]:
@@ -203,7 +222,7 @@ def open_job_server(
     """Serve in a thread of its own. ``announce(port)`` is called there once, and may block."""
     is_announced = False
 
-    proxy = ProxyOnly(proxy_hosts)
+    proxy = ProxyOnly(proxy_hosts, is_strict=server.is_access_checked)
 
     def tick() -> None:
         nonlocal is_announced

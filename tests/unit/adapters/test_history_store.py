@@ -187,3 +187,14 @@ def test_names_of_others_stay_text(store: HistoryStore) -> None:
     store.compact()
     (row,) = store.listing().rows
     assert printable(row.name) == printable("a\x1b[31m\x00b")
+
+
+@pytest.mark.parametrize(("is_private", "mode"), [(True, 0o700), (False, 0o755)])
+def test_where_yarn_keeps_others_out_the_history_does(
+    files: MemoryFiles, *, is_private: bool, mode: int
+) -> None:
+    HistoryStore(files, ROOT, is_private=is_private).put(next(many(1)))
+    assert files.stat(ROOT).permission == mode
+    files.chmod(ROOT, 0o750)
+    HistoryStore(files, ROOT, is_private=is_private).put(next(many(1)))
+    assert files.stat(ROOT).permission == 0o750, "what its owner has chosen stays"

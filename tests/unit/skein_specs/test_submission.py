@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import skein
@@ -11,6 +13,8 @@ from skein.proto import skein_pb2
 from skein_specs import LocalizedFile, application_spec
 from skein_specs.submission import JAR_FILE, SPEC_FILE, Stored, Submission, class_path
 from tests.unit.skein_specs.test_application import ARCHIVE, RECORD
+from yarnam.core.model.job_spec import AccessSpec
+from yarnam.wire.records import JobRecord
 
 DIRECTORY = "hdfs://nn:8020/user/u/.skein/application_1_1"
 CONF = LocalizedFile("hdfs://ns1/j/h%c oé.zip", "archive", "APPLICATION", 5, 6)
@@ -127,3 +131,30 @@ def test_the_context_starts_skeins_am(spec: skein.ApplicationSpec) -> None:
 def test_class_path() -> None:
     assert class_path(" /a/*, /b ,") == "{{CLASSPATH}}<CPS>./*<CPS>/a/*<CPS>/b"
     assert class_path("").startswith("{{CLASSPATH}}<CPS>./*<CPS>{{HADOOP_CONF_DIR}}<CPS>")
+
+
+def test_yarn_gets_the_jobs_own_acls_for_am_and_containers(
+    spec: skein.ApplicationSpec, secret: Path
+) -> None:
+    def made(record: JobRecord) -> tuple[dict[str, Any], Any]:
+        found = application_spec(
+            record,
+            am_files={},
+            task_files={"rt": ARCHIVE},
+            security=skein.Security(cert_bytes=b"cert", key_bytes=b"key"),
+        )
+        submission = Submission(found, attempts_interval_s=90.0)
+        stored = stored_for(submission)
+        message = skein_pb2.ApplicationSpec.FromString(submission.completed(stored))
+        context = submission.context("a", DIRECTORY, stored, class_path="CP", user="u")
+        return context["am-container-spec"], message.acls
+
+    am, acls = made(RECORD)
+    assert "application-acls" not in am
+    assert not acls.enable
+    chosen = AccessSpec(("ann", "group:ml"))
+    am, acls = made(replace(RECORD, job=replace(RECORD.job, acls=chosen)))
+    found = {entry["key"]: entry["value"] for entry in am["application-acls"]["entry"]}
+    assert found == {"VIEW_APP": "ann ml", "MODIFY_APP": " "}
+    assert acls.enable
+    assert (list(acls.view_users), list(acls.view_groups)) == (["ann"], ["ml"])

@@ -32,6 +32,15 @@ def complaints(text: str) -> list[str]:
 
 
 CASES = [
+    # Who may see it.
+    (
+        "gpus: 4\nacls: {view: [ann, 'bob carl']}",
+        "6:20: acls.view[1]: must be a user's name, `group:` and a name, or `*`",
+    ),
+    (
+        "gpus: 4\nacls: {modify: ['group:']}",
+        "6:17: acls.modify[0]: must be a user's name, `group:` and a name, or `*`",
+    ),
     # Unknown keys.
     ("gpu: 4", "5:1: gpu: unknown key; did you mean gpus?"),
     ("gpus: 4\nqueu: x", "6:1: queu: unknown key; did you mean queue?"),

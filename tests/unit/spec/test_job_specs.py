@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from yarnam.core.model.job_spec import (
+    AccessSpec,
     AmSpec,
     BlacklistSpec,
     CheckpointSpec,
@@ -27,6 +28,8 @@ from yarnam.core.model.job_spec import (
     ShippedFile,
     StoringSpec,
     TopologyConstraint,
+    acl_text,
+    users_and_groups,
 )
 from yarnam.core.model.resources import Resources
 from yarnam.errors import BadSpec
@@ -417,3 +420,16 @@ def test_a_job_crosses_the_wire() -> None:
 
     made = job(gpus=4, env={"A": "ü"}, gang={"hold_timeout": "1min"})
     assert decode(encode(made), JobSpec) == made
+
+
+def test_who_else_may_see_and_end_the_job() -> None:
+    job = parse_spec_dict(
+        {
+            "version": 1, "name": "n", "queue": "root.a", "command": "true", "gpus": 1,
+            "acls": {"view": ["ann", "group:ml"], "modify": ["*"]},
+        }
+    )  # fmt: skip
+    assert job.acls == AccessSpec(("ann", "group:ml"), ("*",))
+    assert acl_text(*users_and_groups(job.acls.view)) == "ann ml"
+    assert acl_text(*users_and_groups(job.acls.modify)) == "*"
+    assert acl_text(*users_and_groups(())) == " "

@@ -20,7 +20,7 @@ from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.metrics import AgentMetrics, Measured
 from yarnam.web.http import http_requests
-from yarnam.web.http.http_messages import Address
+from yarnam.web.http.http_messages import Address, Request
 from yarnam.web.http.http_requests import LIMIT_S
 from yarnam.web.http.http_server import WORKERS, HttpServer, listen
 from yarnam.web.job_server import (
@@ -31,6 +31,7 @@ from yarnam.web.job_server import (
     ProxyOnly,
     open_job_server,
 )
+from yarnam.web.page_access import PageAccess
 from yarnam.wire.codec import encode, encode_event, from_plain
 
 LOOPBACK = ProxyOnly([])
@@ -159,6 +160,32 @@ def test_others_than_the_proxy_are_sent_to_it(am: Am) -> None:
     assert code == 403
     assert "tracking URL" in body
     assert "train" not in body
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/api/v1/job", "/api/v1/events", "/nothing"])
+def test_where_yarn_checks_who_may_see_the_job_every_path_does(am: Am, path: str) -> None:
+    am.show(running())
+    server = JobServer(am.source, access=PageAccess("ada", (" ", "admin"), is_checked=True))
+    for user in ("ada", "admin"):
+        assert server.respond(Request(path, cookie=f"proxy-user={user}")).status != 403
+    for cookie in ("", "proxy-user=eve"):
+        refused = server.respond(Request(path, cookie=cookie))
+        assert refused.status == 403
+        assert b"train" not in refused.body
+    assert server.is_access_checked
+    assert not JobServer(am.source).is_access_checked
+
+
+def test_programs_of_the_node_are_not_the_proxy_where_it_says_who_asks() -> None:
+    here = ("127.0.0.1", 1)
+    assert ProxyOnly([])(here, here)
+    proxy = ProxyOnly(["rm"], lambda _: ["10.0.0.1"], is_strict=True)
+    proxy.refresh()
+    assert not proxy(here, here)
+    assert proxy(("10.0.0.1", 1), here)
+    beside = ProxyOnly(["rm"], lambda _: ["127.0.0.2"], is_strict=True)
+    beside.refresh()
+    assert beside(here, here), "the proxy runs on this machine"
 
 
 def test_the_proxys_hosts_are_looked_up_again_after_a_while() -> None:

@@ -44,18 +44,27 @@ class HistoryListing:
 
 
 class HistoryStore:
-    """``root``: the directory above, as a path or URI. All calls raise Unavailable and other
-    YarnErrors for what HDFS does; each operation has the file system's own limits."""
+    """``root``: the directory above, as a path or URI. ``is_private`` makes it one that other users
+    cannot read; one that exists stays as it is. All calls raise Unavailable and other YarnErrors
+    for what HDFS does; each operation has the file system's own limits."""
 
     def __init__(
-        self, files: FileSystem, root: str, now_s: Callable[[], float] = time.time
+        self,
+        files: FileSystem,
+        root: str,
+        now_s: Callable[[], float] = time.time,
+        *,
+        is_private: bool = False,
     ) -> None:
+        self._is_private = is_private
         self._files = HistoryFiles(files, root)
         self._now_s = now_s
 
     def put(self, record: HistoryRecord) -> None:
         """Write a record, over an older one of the same job."""
         with hdfs_errors(f"writing the history record of {record.application}"):
+            if self._is_private:
+                self._files.fs.mkdirs(self._files.root, 0o700)
             self._files.fs.mkdirs(f"{self._files.root}/new", 0o755)
             self._files.fs.write_atomic(self._files.record_path(record.key), encode(record))
 

@@ -77,6 +77,14 @@ def proxy_hosts(conf_dir: str | Path) -> tuple[str, ...]:
     return tuple(host for url in urls if (host := urlsplit(url).hostname))
 
 
+def acl_settings(conf_dir: str | Path) -> tuple[bool, str]:
+    """Whether YARN checks who may see an application, and the ACL of its administrators. Raises
+    BadConfig."""
+    settings = read_settings(conf_dir, "core-site.xml", "yarn-site.xml")
+    is_checked = settings.get("yarn.acl.enable", "false").strip().lower() == "true"
+    return is_checked, settings.get("yarn.admin.acl", "*")  # Hadoop's defaults (yarn-default.xml)
+
+
 PROXY_KEY = "yarn.web-proxy.address"
 
 ZOOKEEPER_VARIABLE = "YARNAM_ZOOKEEPER"

@@ -39,7 +39,12 @@ from yarnam.adapters.skein.early_containers import (
 from yarnam.adapters.skein.node_reports import FallbackView, SkeinNodeView
 from yarnam.adapters.skein.response_log import ResponseLog
 from yarnam.adapters.skein.responses import Responses
-from yarnam.adapters.yarn.addresses import proxy_hosts, read_settings, rm_web_urls
+from yarnam.adapters.yarn.addresses import (
+    acl_settings,
+    proxy_hosts,
+    read_settings,
+    rm_web_urls,
+)
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.adapters.yarn.node_directory import NodeDirectory
 from yarnam.adapters.yarn.pending_applications import PendingApplications
@@ -54,7 +59,7 @@ from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.gang.am_attempts import ends_the_job
 from yarnam.core.model.events import Event
-from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_spec import JobSpec, acl_text, users_and_groups
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.core.tokens.renewal import TokenLife
@@ -65,6 +70,7 @@ from yarnam.ports.pre_runs import PreRunStore
 from yarnam.ports.ticket_queue import TicketQueue
 from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.job_server import JobServer, JobSource, open_job_server
+from yarnam.web.page_access import PageAccess
 from yarnam.web.training_series import SeriesKeeper
 from yarnam.wire.codec import decode, encode
 from yarnam.wire.output_paths import pre_run_checkpoint_path
@@ -246,13 +252,18 @@ def _ports(
             else NoNodeHints()
         ),
         learn=inventory.learn,
-        keep=lambda found: history_store.HistoryStore(fs, f"{_home_of_jobs(job_dir)}/history").put(
-            found
-        ),
+        keep=lambda found: _history(fs, job_dir).put(found),
         outputs=HdfsOutputStore(job, application, am_attempt) if job.output else None,
         data=_data_access(fs, session, mailbox) if job.inputs else None,
         notify=_notification_sender(job) if job.notify else None,
         pre_runs=_pre_runs(fs, job_dir, record, application) if job.pre_run.is_due else None,
+    )
+
+
+def _history(fs: FileSystem, job_dir: str) -> history_store.HistoryStore:
+    is_checked, _ = acl_settings(os.environ.get("HADOOP_CONF_DIR", ""))
+    return history_store.HistoryStore(
+        fs, f"{_home_of_jobs(job_dir)}/history", is_private=is_checked
     )
 
 
@@ -266,18 +277,22 @@ def _open_page(record: JobRecord, mailbox: GrpcMailbox, store: StateStore) -> Ht
         metrics=mailbox.metrics,
         event_text=_event_text,
     )
+    conf_dir = os.environ.get("HADOOP_CONF_DIR", "")
     try:
         proxies = [
-            *proxy_hosts(os.environ.get("HADOOP_CONF_DIR", "")),
+            *proxy_hosts(conf_dir),
             *filter(None, [urlsplit(record.rm_url).hostname]),
         ]
+        is_checked, admins = acl_settings(conf_dir)
         listener = listen(bind_address(host))
     except (OSError, BadConfig) as error:
         log.warning("the job has no page: %s", error)
         return None
     # YARN has one policy for all of its daemons (yarn.http.policy).
     is_https = record.rm_url.startswith("https:")
-    server = JobServer(source, node_scheme="https" if is_https else "http")
+    viewers = acl_text(*users_and_groups(record.job.acls.view))
+    access = PageAccess(record.job.user, (viewers, admins), is_checked)
+    server = JobServer(source, node_scheme="https" if is_https else "http", access=access)
     SeriesKeeper(server.series, store).start()
     return open_job_server(server, listener, proxies, lambda port: _announce(host, port))
 

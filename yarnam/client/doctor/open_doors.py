@@ -25,6 +25,7 @@ def open_doors(
         _authentication(is_simple=is_simple, has_secret=has_zookeeper_secret),
         _containers(settings, is_simple=is_simple),
         *_clear_text(settings),
+        *_access_lists(settings, is_simple=is_simple),
         _zookeeper(has_zookeeper, has_secret=has_zookeeper_secret),
     ]
     return tuple(each for each in found if each)
@@ -49,6 +50,24 @@ def _containers(settings: Mapping[str, str], *, is_simple: bool) -> str:
         f"containers of all users run as {user}: on a node they can read each other's files and "
         "end each other's processes"
     )
+
+
+def _access_lists(settings: Mapping[str, str], *, is_simple: bool) -> list[str]:
+    """What Kerberos does not keep from other users of the site, whatever its tickets prove."""
+    if is_simple:
+        return []
+    found = []
+    if settings.get("yarn.acl.enable", "true").lower() == "false":
+        found.append(
+            "yarn.acl.enable is false: everybody with a ticket can look into every application and "
+            "kill it"
+        )
+    if settings.get("hadoop.http.authentication.type", "kerberos").lower() == "simple":
+        found.append(
+            "hadoop.http.authentication.type is simple: whoever reaches YARN's web pages gives any "
+            "user's name there"
+        )
+    return found
 
 
 def _shared_user(settings: Mapping[str, str], *, is_simple: bool) -> str:

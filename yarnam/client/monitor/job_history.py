@@ -116,7 +116,7 @@ class JobHistory:
 
     def repair(self) -> list[HistoryRecord]:
         """Write the records of your own ended jobs that have none; those that were written."""
-        store = self._store(self._site.user)
+        store = record_completion.own_history(self._site)
         known, pruned = store.keys(), store.pruned_before()
         applications = {
             key_in(one.tags): one for one in self._site.rm.applications(user=self._site.user)

@@ -23,11 +23,13 @@ from yarnam.wire.protocol import AM_FILE, JOB_FILE, JOURNAL_DIRECTORY, STATUS_FI
 from yarnam.wire.records import AmRecord, JobRecord, spec_digest
 
 if TYPE_CHECKING:
+    from yarnam.adapters.hdfs.history_store import HistoryStore
     from yarnam.adapters.yarn.rest_parse import YarnApplication
     from yarnam.client.site import Site
 
 with on_first_use():
     from yarnam.adapters.hdfs import history_store
+    from yarnam.adapters.yarn import addresses
 
 FORGOTTEN_S = 86400.0
 """A job of that age that the ResourceManager does not know has ended."""
@@ -36,12 +38,18 @@ FORGOTTEN_S = 86400.0
 def complete_record(site: Site, key: str, application: YarnApplication) -> None:
     """Write the record of one of the user's own jobs, if it has ended and has none. Raises
     YarnamError."""
-    store = history_store.HistoryStore(site.files, site.paths.history)
+    store = own_history(site)
     if store.has(key):
         return
     record = record_from_files(site, key, application)
     if record is not None:
         store.put(record)
+
+
+def own_history(site: Site) -> HistoryStore:
+    """The user's own history, for writing. Raises BadConfig."""
+    is_checked, _ = addresses.acl_settings(site.conf_dir)
+    return history_store.HistoryStore(site.files, site.paths.history, is_private=is_checked)
 
 
 def record_from_files(

@@ -22,7 +22,7 @@ def fair_shares(sizes: Mapping[str, int], most: int = MOST_BYTES) -> dict[str, i
     """The bytes that may be read of each user, given the bytes that each has. No user gets more
     while another could use it who has less (max-min fairness), so a flood crowds out only
     itself."""
-    shares = {}
+    shares: dict[str, int] = {}
     left = most
     for number, (user, size) in enumerate(sorted(sizes.items(), key=lambda one: (one[1], one[0]))):
         shares[user] = min(size, left // (len(sizes) - number))

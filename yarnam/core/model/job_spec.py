@@ -6,6 +6,7 @@ in MiB, paths are strings (the core opens nothing).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import ceil
@@ -618,6 +619,33 @@ class ChannelKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class AccessSpec:
+    """Who may look into and control the job besides its owner and YARN's administrators. An entry
+    is a user's name, ``group:NAME``, or ``*`` for everybody."""
+
+    view: tuple[str, ...] = ()
+    modify: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.view or self.modify)
+
+
+def acl_text(users: Iterable[str], groups: Iterable[str]) -> str:
+    """An ACL as Hadoop's AccessControlList reads it: users, a space, groups; or ``*``."""
+    return "*" if "*" in users else f"{','.join(users)} {','.join(groups)}"
+
+
+def users_and_groups(entries: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The names in entries of ``AccessSpec``."""
+    users = [entry for entry in entries if not entry.startswith(GROUP_PREFIX)]
+    groups = [entry.removeprefix(GROUP_PREFIX) for entry in entries if entry not in users]
+    return users, groups
+
+
+GROUP_PREFIX = "group:"
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelSpec:
     """One receiver, and the states that it is notified of."""
 
@@ -676,9 +704,10 @@ class JobSpec:
     stop_early: StopEarlySpec | None = None
     """``None`` if a flat loss does not stop the job."""
     compat: str = ""
+    """Another system whose variables its processes get too (``tony``), if any."""
     keeps_files: bool = False
     """Whether its directory on HDFS stays for ever after its end."""
-    """Another system whose variables its processes get too (``tony``), if any."""
+    acls: AccessSpec = field(default_factory=AccessSpec)
 
     @property
     def gpus(self) -> int:

@@ -49,6 +49,7 @@ _SECTIONS: tuple[Path, ...] = (
     ("hang",),
     ("stragglers",),
     ("notify", 0),
+    ("acls",),
     ("am",),
 )
 

@@ -26,7 +26,7 @@ from yarnam.core.model.job_spec import (
 )
 from yarnam.spec.sections.data_sections import Checkpoint, Data
 from yarnam.spec.sections.failure_sections import MAX_RULES, FailureRuleEntry
-from yarnam.spec.sections.notify_section import MAX_CHANNELS, Notify
+from yarnam.spec.sections.notify_section import MAX_CHANNELS, Acls, Notify
 from yarnam.spec.sections.pre_run_section import PreRun
 from yarnam.spec.sections.role_sections import (
     Environment,
@@ -414,6 +414,7 @@ class Document(Section):
     """YARN application tags, at most 7."""
     notify: Annotated[list[Notify], Field(max_length=MAX_CHANNELS)] = []
     """Whom to notify when the job reaches a state."""
+    acls: Acls = Acls()
     compat: Literal["tony"] | None = None
     """`tony`: processes get TonY's variables too (`JOB_NAME`, `TASK_INDEX`, `CLUSTER_SPEC` and
     others), for programs written for it. See [rendezvous](rendezvous.md#with-compat-tony)."""

@@ -1,4 +1,4 @@
-"""Section of the spec about who hears of the job."""
+"""Sections of the spec about who hears of the job and who may see it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from yarnam.spec.sections.section_base import Section
 from yarnam.spec.values.fields import Text
 
 MAX_CHANNELS = 10
+MAX_NAMES = 100
+"""The most entries of an ACL. YARN keeps the ACL of each application in memory."""
 
 
 class Notify(Section):
@@ -34,3 +36,17 @@ class Notify(Section):
     """The addresses that a mail goes to."""
     sender: Text | None = None
     """The address that a mail comes from. Default: the user's name at the server's host."""
+
+
+Names = Annotated[list[Text], Field(max_length=MAX_NAMES)]
+
+
+class Acls(Section):
+    """Who else may see and control the job, where YARN checks that (`yarn.acl.enable`). An entry is
+    a user's name, `group:NAME`, or `*`. The owner and YARN's administrators always may. See
+    [security](../explanation/security.md#with-kerberos)."""
+
+    view: Names = []
+    """May see the job's page, its API and its logs in YARN."""
+    modify: Names = []
+    """May kill the job."""

@@ -92,3 +92,19 @@ def test_the_check_knows_the_resource_managers_settings_too(tmp_path: Path) -> N
     assert (found.part, found.health) == ("Security", Health.WARN)
     assert "DefaultContainerExecutor" in found.message
     assert "docs/explanation/security.md" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"yarn.acl.enable": "false"}, "look into every application and kill it"),
+        ({"hadoop.http.authentication.type": "simple"}, "gives any user's name"),
+    ],
+)
+def test_kerberos_without_yarns_acls_or_without_authenticated_pages(
+    settings: dict[str, str], words: str
+) -> None:
+    (door,) = open_doors({**SECURE, **settings})
+    assert words in door
+    assert not open_doors({**SECURE, **dict.fromkeys(settings, "true")})
+    assert not [door for door in open_doors(settings) if words in door], "moot without Kerberos"

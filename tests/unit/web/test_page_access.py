@@ -1,0 +1,56 @@
+"""Where YARN checks who may see an application, its page does so too."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+
+import pytest
+
+from yarnam.web.page_access import PageAccess, groups_on_node, proxy_user
+
+GROUPS = {"bob": {"ml", "staff"}, "zoe": {"sales"}}
+
+
+def access(*acls: str, is_checked: bool = True) -> PageAccess:
+    return PageAccess("ann", acls, is_checked, lambda user: GROUPS.get(user, set()))
+
+
+@pytest.mark.parametrize(
+    ("acl", "may"),
+    [
+        ("", {"ann"}),
+        (" ", {"ann"}),
+        ("bob", {"ann", "bob"}),
+        ("bob,zoe ", {"ann", "bob", "zoe"}),
+        (" ml", {"ann", "bob"}),
+        ("eve sales,ml", {"ann", "bob", "zoe", "eve"}),
+        ("*", {"ann", "bob", "zoe", "eve"}),
+    ],
+)
+def test_the_owner_and_who_is_in_an_acl_may_read(acl: str, may: set[str]) -> None:
+    for acls in ((acl, " "), (" ", acl)):
+        judge = access(*acls)
+        found = {u for u in ("ann", "bob", "zoe", "eve") if not judge.refusal(f"proxy-user={u}")}
+        assert found == may
+    assert not access(acl, is_checked=False).refusal("")
+
+
+def test_who_is_not_named_is_nobody() -> None:
+    judge = access("*")
+    assert "did not say who you are" in judge.refusal("")
+    assert "did not say who you are" in judge.refusal("other=ann; proxy-user=")
+    assert "eve may not see" in access("").refusal("proxy-user=eve")
+
+
+def test_the_proxys_cookie() -> None:
+    assert proxy_user("a=b; proxy-user=ann%40X; c=d") == "ann@X"
+    assert proxy_user('proxy-user="ann"') == "ann"
+    assert proxy_user("my-proxy-user=ann") == ""
+
+
+def test_the_groups_of_a_user_of_this_machine() -> None:
+    me = pwd.getpwuid(os.getuid())
+    assert grp.getgrgid(me.pw_gid).gr_name in groups_on_node(me.pw_name)
+    assert groups_on_node("no such user") == frozenset()
