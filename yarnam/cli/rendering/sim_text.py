@@ -86,17 +86,7 @@ def policy_svg(found: Sequence[PolicyFigures], title: str) -> str:
     """Three panels: distributions of waits and of completion times, and GPUs in use over time."""
     width = 3 * (_WIDTH + _LEFT) + 24
     height = _TOP + _HEIGHT + 40 + 18 * len(found)
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img" '
-        'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#1f2328">'
-    )
-    parts = [
-        head,
-        f"<title>{_safe(title)}</title>",
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        _text(12, 22, title, 'font-size="14" font-weight="bold"'),
-    ]
+    parts = svg_start(width, height, title)
     parts.extend(_distribution(found, "Waits", "waits", 0))
     parts.extend(_distribution(found, "Completion times (JCT)", "jcts", 1))
     parts.extend(_usage(found, 2))
@@ -105,7 +95,7 @@ def policy_svg(found: Sequence[PolicyFigures], title: str) -> str:
         parts.append(
             f'<rect x="{_LEFT}" y="{y - 10}" width="12" height="12" fill="{_of(number)}"/>'
         )
-        parts.append(_text(_LEFT + 18, y, one.name))
+        parts.append(svg_text(_LEFT + 18, y, one.name))
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -168,7 +158,7 @@ def _marks_along(left: int, marks: Iterable[tuple[float, str]]) -> Iterator[str]
     for part, text in marks:
         x = left + _WIDTH * part
         yield _svg_line(x, bottom, x, bottom + 4)
-        yield _text(int(x), bottom + 18, text, 'text-anchor="middle"')
+        yield svg_text(int(x), bottom + 18, text, 'text-anchor="middle"')
 
 
 def _marks_up(left: int, marks: Iterable[tuple[float, str]]) -> Iterator[str]:
@@ -176,7 +166,7 @@ def _marks_up(left: int, marks: Iterable[tuple[float, str]]) -> Iterator[str]:
     for part, text in marks:
         y = _TOP + _HEIGHT * (1 - part)
         yield _svg_line(left - 4, y, left, y)
-        yield _text(left - 7, int(y) + 4, text, 'text-anchor="end"')
+        yield svg_text(left - 7, int(y) + 4, text, 'text-anchor="end"')
 
 
 def _svg_line(x1: float, y1: float, x2: float, y2: float) -> str:
@@ -184,7 +174,7 @@ def _svg_line(x1: float, y1: float, x2: float, y2: float) -> str:
 
 
 def _frame(left: int, title: str) -> Iterator[str]:
-    yield _text(left, _TOP - 12, title, 'font-weight="bold"')
+    yield svg_text(left, _TOP - 12, title, 'font-weight="bold"')
     yield (
         f'<rect x="{left}" y="{_TOP}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
         'stroke="#d0d7de"/>'
@@ -206,9 +196,20 @@ def _of(number: int) -> str:
     return _COLOURS[number % len(_COLOURS)]
 
 
-def _text(x: int, y: int, text: str, more: str = "") -> str:
-    return f'<text x="{x}" y="{y}" {more}>{_safe(text)}</text>'
+def svg_start(width: int, height: int, title: str) -> list[str]:
+    """The first elements of a picture: its frame, its title and a white ground."""
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" role="img" '
+        'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#1f2328">'
+    )
+    return [
+        head,
+        f"<title>{escape(printable(title))}</title>",
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        svg_text(12, 22, title, 'font-size="14" font-weight="bold"'),
+    ]
 
 
-def _safe(text: str) -> str:
-    return escape(printable(text))
+def svg_text(x: int, y: int, text: str, more: str = "") -> str:
+    return f'<text x="{x}" y="{y}" {more}>{escape(printable(text))}</text>'

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
-from xml.sax.saxutils import escape
 
 from yarnam.cli.rendering.console import Line, table
-from yarnam.core.model.printable import duration, printable
+from yarnam.cli.rendering.sim_text import svg_start, svg_text
+from yarnam.core.model.printable import duration
 
 if TYPE_CHECKING:
     from yarnam.client.queues.what_if import WhatIf
@@ -120,25 +120,17 @@ def what_if_svg(found: WhatIf, before: str, after: str) -> str:
     left = max(_LEFT, 24 + _CHAR * max(len(name) for name, _, _ in rows))
     width, height = left + _PANEL * len(drawn), _TOP + _ROW * len(rows) + 12
     title = f"{found.jobs:,} jobs on {found.gpus:,} GPUs: {before} and {after}"
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img" '
-        'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#1f2328">'
-    )
-    parts = [
-        head,
-        f"<title>{_safe(title)}</title>",
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        _text(12, 22, title, 'font-size="14" font-weight="bold"'),
-    ]
+    parts = svg_start(width, height, title)
     for number, name in enumerate((before, after)):
         at = 12 + max(300, 42 + _CHAR * len(before)) * number
         parts.append(f'<rect x="{at}" y="32" width="12" height="12" fill="{_COLOURS[number]}"/>')
-        parts.append(_text(at + 18, 42, name))
+        parts.append(svg_text(at + 18, 42, name))
     for row, (name, _, _) in enumerate(rows):
-        parts.append(_text(12, _TOP + _ROW * row + 20, name))
+        parts.append(svg_text(12, _TOP + _ROW * row + 20, name))
     for column, figure in enumerate(drawn):
-        parts.append(_text(left + _PANEL * column, _TOP - 12, figure.title, 'font-weight="bold"'))
+        parts.append(
+            svg_text(left + _PANEL * column, _TOP - 12, figure.title, 'font-weight="bold"')
+        )
         parts.extend(_panel(rows, figure, left + _PANEL * column))
     return "\n".join([*parts, "</svg>", ""])
 
@@ -157,12 +149,4 @@ def _panel(
                 f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{_BAR}" '
                 f'fill="{_COLOURS[number]}"/>'
             )
-            yield _text(int(left + width + 5), y + 12, shown)
-
-
-def _text(x: int, y: int, text: str, more: str = "") -> str:
-    return f'<text x="{x}" y="{y}" {more}>{_safe(text)}</text>'
-
-
-def _safe(text: str) -> str:
-    return escape(printable(text))
+            yield svg_text(int(left + width + 5), y + 12, shown)
