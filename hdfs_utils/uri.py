@@ -6,6 +6,7 @@ end. Percent signs are ordinary characters, as in Hadoop's own ``Path``: nothing
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from hdfs_utils.errors import InvalidPath
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY = re.compile(r"[A-Za-z0-9_.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?")
+MAX_NAME_BYTES = 255
+"""Of one part of a path: NAME_MAX on Linux, and HDFS's default
+(dfs.namenode.fs-limits.max-component-length)."""
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file")
 
 
@@ -123,3 +127,19 @@ def parent(path: str) -> str:
 def name(path: str) -> str:
     """The last part of a path; empty for the root."""
     return normalise(path).rpartition("/")[2]
+
+
+def beside(path: str, suffix: str) -> str:
+    """A hidden name in the same directory: ``.NAME`` and the suffix. A name that would become
+    longer than a file system allows is cut, and has a digest in place of its end."""
+    return join(parent(path), cut_name(f".{name(path)}", suffix))
+
+
+def cut_name(start: str, suffix: str) -> str:
+    """``start`` and the suffix, in at most ``MAX_NAME_BYTES``."""
+    room = MAX_NAME_BYTES - len(suffix.encode())
+    data = start.encode("utf-8", "surrogateescape")
+    if len(data) <= room:
+        return start + suffix
+    digest = f"~{hashlib.sha256(data).hexdigest()[:12]}"
+    return data[: room - len(digest)].decode("utf-8", "ignore") + digest + suffix

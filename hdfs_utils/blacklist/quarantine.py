@@ -30,6 +30,7 @@ QUARANTINE_NAME = ".yarnam-quarantine"
 _RECORD = ".origin.json"
 # Two paths and a reason.
 _MAX_RECORD = 64 << 10
+_OWN = re.compile(r"[0-9a-f]{12}")
 _NAME = re.compile(r"(.+)\.[0-9a-f]{12}", re.DOTALL)
 
 
@@ -66,17 +67,41 @@ def quarantine(
     """
     directory = uris.join(uris.parent(status.path), QUARANTINE_NAME)
     unique = hashlib.sha256(f"{status.path}\0{status.length}\0{status.mtime_ms}".encode())
-    now = uris.join(directory, f"{uris.name(status.path)}.{unique.hexdigest()[:12]}")
+    now = _place(directory, uris.name(status.path), unique.hexdigest()[:12])
     moved = Quarantined(status.path, now, status.length, status.mtime_ms, reason, by, at_s)
-    fs.mkdirs(directory)
-    fs.write_atomic(now + _RECORD, json.dumps(asdict(moved), ensure_ascii=False).encode())
+    fs.mkdirs(uris.parent(now))
+    fs.write_atomic(_record_of(now), json.dumps(asdict(moved), ensure_ascii=False).encode())
     try:
         fs.rename(status.path, now)
     except NotFound:
         if not fs.exists(now):  # another one of the same mind has not been faster either
-            fs.delete(now + _RECORD)
+            fs.delete(_record_of(now))
             raise
     return moved
+
+
+def _place(directory: str, name: str, unique: str) -> str:
+    """Where a file of this name goes: beside its record, or where both names would be too long into
+    a directory of its own, because its name says where it came from."""
+    flat = f"{name}.{unique}"
+    if len(flat.encode()) + len(_RECORD) <= uris.MAX_NAME_BYTES:
+        return uris.join(directory, flat)
+    return uris.join(directory, unique, name)
+
+
+def _origin_name(now: str) -> str:
+    """The name that a file in quarantine had; empty for another file."""
+    name = uris.name(now)
+    if _OWN.fullmatch(uris.name(uris.parent(now))):
+        return name if name != _RECORD else ""
+    match = _NAME.fullmatch(name)
+    return match[1] if match else ""
+
+
+def _record_of(now: str) -> str:
+    """The path of the record of a file in quarantine."""
+    own = uris.parent(now)
+    return uris.join(own, _RECORD) if _OWN.fullmatch(uris.name(own)) else now + _RECORD
 
 
 def quarantined(fs: FileSystem, directories: Iterable[str]) -> tuple[Quarantined, ...]:
@@ -87,11 +112,15 @@ def quarantined(fs: FileSystem, directories: Iterable[str]) -> tuple[Quarantined
             listed = fs.list(uris.join(directory, QUARANTINE_NAME))
         except (NotFound, NotADirectory):
             continue
+        own = [one.path for one in listed if one.is_dir and _OWN.fullmatch(uris.name(one.path))]
+        for path in own:
+            with contextlib.suppress(NotFound):
+                listed += fs.list(path)
         files = {status.path: status for status in listed if not status.is_dir}
         for path, status in files.items():
-            name = _NAME.fullmatch(uris.name(path))
-            if name and (record := files.get(path + _RECORD)):
-                found.append(_quarantined(fs, status, uris.join(directory, name[1]), record))
+            name = _origin_name(path)
+            if name and (record := files.get(_record_of(path))):
+                found.append(_quarantined(fs, status, uris.join(directory, name), record))
     return tuple(sorted(found, key=lambda q: q.origin))
 
 
@@ -120,4 +149,9 @@ def restore(fs: FileSystem, item: Quarantined) -> None:
     except AlreadyExists as error:
         message = f"another file is at its place by now; the old one stays at {item.now}"
         raise AlreadyExists(message, path=item.origin, operation="restore") from error
-    fs.delete(item.now + _RECORD)
+    record = _record_of(item.now)
+    own = uris.parent(record)
+    if _OWN.fullmatch(uris.name(own)):
+        fs.delete(own, recursive=True)
+    else:
+        fs.delete(record)

@@ -257,15 +257,14 @@ def log_outage(error: HdfsError, spent_s: float) -> None:
 
 
 def _name(target: str, digest: str) -> str:
-    return uris.join(uris.parent(target), f".{uris.name(target)}.{digest}{SUFFIX}")
+    return uris.beside(target, f".{digest}{SUFFIX}")
 
 
 def _sweep(fs: FileSystem, target: str, own: str) -> None:
-    prefix = f".{uris.name(target)}."
     with contextlib.suppress(HdfsError):
         for status in fs.list(uris.parent(target)):
-            name = uris.name(status.path)
-            is_ours = name.startswith(prefix) and name.endswith(SUFFIX) and status.path != own
+            digest = uris.name(status.path).removesuffix(SUFFIX).rpartition(".")[2]
+            is_ours = status.path == _name(target, digest) and status.path != own
             if is_ours and _is_abandoned(fs, status.path, default=False):
                 fs.delete(status.path, recursive=True)
 

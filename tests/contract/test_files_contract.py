@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hdfs_utils
-from hdfs_utils import FileSystem, transfer
+from hdfs_utils import FileSystem, blacklist, transfer
 from hdfs_utils.backends.base import is_temporary
 from hdfs_utils.backends.fallback import FallbackFileSystem
 from hdfs_utils.backends.libhdfs import LIBRARY_VARIABLE
@@ -583,3 +583,24 @@ def test_a_reader_sees_one_whole_version_while_it_is_replaced(
     assert len(seen) > 1
     assert all(len(data) == 1000 and len(set(data)) == 1 for data in seen)
     assert not [s for s in fs.list(home) if is_temporary(s.path)]
+
+
+@pytest.mark.parametrize("length", [193, 218, 255])
+def test_long_names_are_names(fs: FileSystem, home: str, length: int, tmp_path: Path) -> None:
+    """Legal on HDFS and on Linux: written, copied, moved to quarantine and back."""
+    path = f"{home}/{'n' * length}"
+    fs.write_atomic(path, b"content")
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up" / ("m" * length)).write_bytes(b"x")
+    transfer.put_tree(fs, tmp_path / "up", f"{home}/tree")
+    assert fs.read_bytes(f"{home}/tree/{'m' * length}") == b"x"
+    if not fs.capabilities.is_local:
+        transfer.get_tree(fs, f"{home}/tree", tmp_path / "down")
+        assert (tmp_path / "down" / ("m" * length)).read_bytes() == b"x"
+    moved = blacklist.quarantine(fs, fs.stat(path), reason="torn", by="me", at_s=1.0)
+    assert not fs.exists(path)
+    (found,) = blacklist.quarantined(fs, [home])
+    assert (found.origin, found.now, found.reason) == (path, moved.now, "torn")
+    blacklist.restore(fs, found)
+    assert fs.read_bytes(path) == b"content"
+    assert blacklist.quarantined(fs, [home]) == ()

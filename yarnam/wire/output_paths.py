@@ -10,13 +10,15 @@
 
 from __future__ import annotations
 
+from hdfs_utils.uri import cut_name
+
 _NOBODY = "job"
 
 
 def staging_path(target: str, application: str) -> str:
     """A directory beside the output, of this application alone."""
     parent, _, name = target.rstrip("/").rpartition("/")
-    return f"{parent}/.{name}.{application or _NOBODY}"
+    return f"{parent}/{cut_name(f'.{name}', f'.{application or _NOBODY}')}"
 
 
 def task_output_path(target: str, application: str, attempt: int, task: str) -> str:
@@ -32,4 +34,5 @@ def pre_run_checkpoint_path(directory: str, application: str) -> str:
 
 def partial_output_path(target: str, application: str) -> str:
     """Where the outputs of a job are kept that did not succeed."""
-    return f"{target.rstrip('/')}.partial.{application or _NOBODY}"
+    parent, _, name = target.rstrip("/").rpartition("/")
+    return f"{parent}/{cut_name(name, f'.partial.{application or _NOBODY}')}"

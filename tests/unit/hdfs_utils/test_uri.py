@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hdfs_utils import uri
 from hdfs_utils.errors import InvalidPath
-from hdfs_utils.uri import Uri
+from hdfs_utils.uri import MAX_NAME_BYTES, Uri, beside
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,16 @@ def test_normalising_twice_changes_nothing(parts: list[str]) -> None:
     assert "//" not in once
     assert once == "/" or not once.endswith("/")
     assert not {".", ".."} & set(once.split("/"))
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "x" * 217, "x" * 218, "x" * 255, "\u00e9" * 127, "\u20ac" * 85]
+)
+def test_a_name_beside_another_fits_and_is_its_own(name: str) -> None:
+    suffix = ".0123456789abcdef0123456789abcdef.tmp"
+    made = beside(f"/d/{name}", suffix)
+    assert made.startswith("/d/.")
+    assert made.endswith(suffix)
+    assert len(made.rpartition("/")[2].encode()) <= MAX_NAME_BYTES
+    assert made == f"/d/.{name}{suffix}" or "~" in made
+    assert made != beside(f"/d/{name[:-1]}y", suffix), "another name, another digest"
