@@ -234,6 +234,7 @@ def _start(
 
     def read() -> None:
         try:
+            sources.check_address(stream.address)
             for data in line.tail(
                 stream.address,
                 stream.local_rank,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from hdfs_utils import HdfsError
 from hdfs_utils import uri as uris
@@ -191,7 +192,7 @@ class JobSources:
         with self._lock:
             if self._job_client is not None and record == self._job_client_of:
                 return self._job_client
-        self._check_host(record.host)
+        self.check_address(record.host)
         credentials = self.read(CREDENTIALS_FILE)
         if credentials is None:
             return None  # Removed with the verdict: the AM is on its way out.
@@ -208,13 +209,14 @@ class JobSources:
             former.close()
         return made
 
-    def _check_host(self, host: str) -> None:
-        """Other users' files do not choose whom this process connects to: an AM runs on a node of
-        the cluster. Raises Unavailable."""
+    def check_address(self, address: str) -> None:
+        """Other users' files and ApplicationMasters do not choose whom this process connects to:
+        what belongs to a job runs on a node of the cluster. Raises Unavailable."""
         if self.user == self.site.user:
             return
-        if host not in {str(node.node_id).partition(":")[0] for node in self._nodes()}:
-            raise Unavailable(f"{self.directory}/{AM_FILE} names {host!r}, which is not a node")
+        host = urlsplit(f"//{address}").hostname or ""
+        if host not in {str(node.node_id).lower() for node in self._nodes()}:
+            raise Unavailable(f"{self.application} names {host!r}, which is not a node")
 
     def _nodes(self) -> Sequence[Node]:
         return self.site.rm.snapshot("root").nodes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.client.world import CREDENTIALS, World, verdict
+from tests.unit.client.world import CREDENTIALS, World, status, task, verdict
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import Unavailable, UsageError, YarnamError
@@ -140,6 +140,20 @@ def test_another_users_job_does_not_choose_whom_to_dial(world: World, host: str)
     )
     world.client.job(app(1)).status()
     assert len(world.lines) == 1
+
+
+@pytest.mark.parametrize("address", ["evil.example:22", "127.0.0.1:9", "[::1]:9", "n1.evil:9", "x"])
+def test_another_users_am_does_not_choose_whose_logs_are_read(world: World, address: str) -> None:
+    world.rm.add(app(1), user="you", tags=("yarnam", f"yarnam-job-{KEY}"))
+    directory = world.site.paths_of("you").job(KEY)
+    world.files.write_bytes(f"{directory}/am.json", encode(AmRecord(app(1), 1, "n1", 4711)))
+    world.files.write_bytes(f"{directory}/credentials.pem", CREDENTIALS)
+    world.line.statuses = [
+        status(tasks=(task("worker-0", (0,), address), task("worker-1", (1,), "n1:9")))
+    ]
+    pieces = list(world.client.job(app(1)).logs())
+    assert {at for at, *_ in world.line.tails} == {"n1:9"}
+    assert any("is not a node" in piece.data.decode() for piece in pieces if piece.is_note)
 
 
 def test_a_recorded_key_leads_nowhere_else(world: World) -> None:
