@@ -7,15 +7,12 @@ import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.integration.submit_world import SubmitWorld
-
-if TYPE_CHECKING:
-    from yarnam.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs]
 
@@ -52,12 +49,8 @@ TRAIN = """
 
 
 @pytest.fixture
-def world(
-    cluster: EmbeddedCluster, cluster_env: dict[str, str], tmp_path: Path
-) -> Iterator[SubmitWorld]:
-    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
-    yield world
-    assert world.no_process_left()
+def world(submit_world: SubmitWorld) -> SubmitWorld:
+    return submit_world
 
 
 @pytest.fixture

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.integration.submit_world import SubmitWorld
 from yarnam.core.model.resources import Resources
 
-if TYPE_CHECKING:
-    from yarnam.cluster import EmbeddedCluster
-
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs]
 
 
 @pytest.fixture
-def world(
-    cluster: EmbeddedCluster, cluster_env: dict[str, str], tmp_path: Path
-) -> Iterator[SubmitWorld]:
-    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
-    yield world
-    assert world.no_process_left()
+def world(submit_world: SubmitWorld) -> SubmitWorld:
+    return submit_world
 
 
 def test_nodes_plan_and_a_saved_snapshot(

@@ -11,16 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from hdfs_utils.blacklist.locations import OPEN_DIRECTORY, OPEN_PERMISSION
 from tests.integration.submit_world import SubmitWorld
 from tests.unit.hdfs_utils.validation import samples
-
-if TYPE_CHECKING:
-    from yarnam.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.timeout(240)]
 
@@ -97,12 +94,8 @@ def hostile(
 
 
 @pytest.fixture
-def world(
-    cluster: EmbeddedCluster, cluster_env: dict[str, str], tmp_path: Path
-) -> Iterator[SubmitWorld]:
-    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
-    yield world
-    assert world.no_process_left()
+def world(submit_world: SubmitWorld) -> SubmitWorld:
+    return submit_world
 
 
 @pytest.fixture

@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
 
 from tests.integration.submit_world import SubmitWorld
-
-if TYPE_CHECKING:
-    from yarnam.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs]
 
@@ -47,12 +44,8 @@ for epoch in data.epochs(2):
 
 
 @pytest.fixture
-def world(
-    cluster: EmbeddedCluster, cluster_env: dict[str, str], tmp_path: Path
-) -> Iterator[SubmitWorld]:
-    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
-    yield world
-    assert world.no_process_left()
+def world(submit_world: SubmitWorld) -> SubmitWorld:
+    return submit_world
 
 
 @pytest.fixture

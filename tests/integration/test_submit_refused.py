@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -24,12 +23,8 @@ cluster 5.9 s was seen."""
 
 
 @pytest.fixture
-def world(
-    cluster: EmbeddedCluster, cluster_env: dict[str, str], tmp_path: Path
-) -> Iterator[SubmitWorld]:
-    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
-    yield world
-    assert world.no_process_left()
+def world(submit_world: SubmitWorld) -> SubmitWorld:
+    return submit_world
 
 
 def refused(world: SubmitWorld, spec: str, *options: str, **environ: str) -> Any:
