@@ -58,6 +58,8 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
     variables = _Variables(context.environ, problems)
     env = variables.resolve(("env",), document.env)
     roles = _roles(document, variables)
+    files = shipping.files(document)
+    shipping.check_scripts(document, files)
     job = job_spec.JobSpec(
         name=document.name,
         queue=document.queue,
@@ -66,7 +68,7 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
         roles=roles,
         environment=shipping.environment(document),
         env=env,
-        files=shipping.files(document),
+        files=files,
         inputs=tuple(_input(source) for source in document.data.inputs),
         staging=_staging(document),
         output=document.data.outputs.path if document.data.outputs else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from pathlib import PurePosixPath
@@ -19,9 +20,12 @@ from yarnam.core.model.job_spec import (
     PackSource,
     ShippedFile,
 )
+from yarnam.errors import BadSpec
 from yarnam.spec.checks import Problems
+from yarnam.spec.script_check import missing_script
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.role_sections import ShippedPath
+from yarnam.spec.shipped_folder import LocalFolder
 from yarnam.spec.yaml_tree import Path
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
@@ -47,8 +51,10 @@ class Shipping:
     def files(self, document: Document) -> tuple[ShippedFile, ...]:
         shipped: list[ShippedFile] = []
         if document.code is not None:
-            source = self._source(("code",), document.code, wants_directory=True)
-            shipped.append(ShippedFile(CODE_NAME, source))
+            place: Path = ("code", "path") if self._problems.has(("code", "path")) else ("code",)
+            source = self._source(place, document.code.path, wants_directory=True)
+            uses_git = document.code.ignore == "git"
+            shipped.append(ShippedFile(CODE_NAME, source, uses_git_ignore=uses_git))
         names: set[str] = set()
         for index, entry in enumerate(document.files):
             path = ("files", index)
@@ -58,6 +64,29 @@ class Shipping:
             names.add(file.name)
             shipped.append(file)
         return tuple(shipped)
+
+    def check_scripts(self, document: Document, files: Sequence[ShippedFile]) -> None:
+        """Refuse commands whose script is not shipped: the gang would be acquired for nothing."""
+        if not self._check_paths:
+            return
+        folders = {
+            file.name: LocalFolder(FilePath(file.source), uses_git=file.uses_git_ignore)
+            for file in files
+            if "://" not in file.source and FilePath(file.source).is_dir()
+        }
+        commands: list[tuple[Path, Sequence[str]]] = [(("command",), document.command or ())]
+        commands += [
+            (("roles", name, "command"), role.command or ())
+            for name, role in (document.roles or {}).items()
+        ]
+        names = [file.name for file in files]
+        for path, command in commands:
+            try:
+                problem = missing_script(command, folders, names)
+            except (BadSpec, OSError) as error:
+                problem = str(error)
+            if problem:
+                self._problems.add(path, problem)
 
     def _file(self, path: Path, entry: ShippedPath) -> ShippedFile:
         place = (*path, "source") if self._problems.has((*path, "source")) else path

@@ -142,6 +142,19 @@ ClientValueDict = TypedDict(
 )
 
 
+class _CodeRequired(TypedDict):
+    path: str
+    """The directory, relative to the spec file."""
+
+
+class CodeDict(_CodeRequired, total=False):
+    """A local directory to ship. What `.yarnamignore` in it names, in the syntax of `.gitignore`,
+    is left out."""
+    ignore: Literal['git']
+    """`git`: leave out what `.gitignore` files name too. They often name data and built modules
+    that jobs need, so it is not the default."""
+
+
 class DataDict(TypedDict, total=False):
     """The job's inputs and outputs."""
     inputs: list[Union[str, InputDict]]
@@ -630,7 +643,7 @@ class JobDict(_JobRequired, total=False):
     `/bin/bash -c`. yarnam expands nothing in it: `${...}` is left to the shell."""
     files: list[Union[str, ShippedPathDict]]
     """Files to place in the working directory of every container."""
-    code: str
+    code: Union[str, CodeDict]
     """A local directory to ship as the directory `code`."""
     environment: EnvironmentDict
     env: dict[str, Union[Union[str, float], ClientValueDict]]
@@ -694,6 +707,7 @@ __all__ = [
     "CheckpointDict",
     "CheckpointSpoolDict",
     "ClientValueDict",
+    "CodeDict",
     "DataDict",
     "ElasticDict",
     "EnvironmentDict",

@@ -196,6 +196,7 @@ tags: [team-a, "x=1"]
 
 def test_every_key(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").touch()
     (tmp_path / "settings.json").write_text("{}")
     (tmp_path / "tool").write_text("#!/bin/sh\n")
     spec = tmp_path / "job.yaml"

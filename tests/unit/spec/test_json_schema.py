@@ -11,7 +11,6 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from yarnam.client.submit.archives import EXCLUDED_FOLDERS
 from yarnam.core.frameworks.registry import NAMES, framework_named
 from yarnam.errors import BadSpec, UsageError
 from yarnam.spec import json_schema, parse_spec_file, parse_spec_text, template
@@ -19,6 +18,7 @@ from yarnam.spec.export.reference_page import reference_page
 from yarnam.spec.job_builder import MEMORY_PER_GPU_MIB, MEMORY_WITHOUT_GPU_MIB, VCORES_PER_GPU
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.section_base import Section
+from yarnam.spec.shipped_folder import EXCLUDED_FOLDERS
 from yarnam.spec.values.units import format_size
 
 ROOT = Path(__file__).parents[3]
@@ -35,9 +35,10 @@ def test_the_schema_is_a_schema() -> None:
 
 
 @pytest.mark.parametrize("framework", NAMES)
-def test_starters_are_valid(framework: str) -> None:
+def test_starters_are_valid(framework: str, tmp_path: Path) -> None:
     text = template(framework)
-    made = parse_spec_text(text)
+    (tmp_path / "train.py").touch()
+    made = parse_spec_text(text, base_dir=tmp_path)
     assert made.framework == framework
     assert accepts(yaml.safe_load(text))
 

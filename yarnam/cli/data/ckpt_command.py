@@ -19,10 +19,10 @@ from yarnam.cli.rendering.checkpoint_text import (
     facts,
     row,
     short,
-    size_text,
 )
 from yarnam.cli.rendering.console import print_json, print_line, print_note, print_table
 from yarnam.cli.rendering.transfer_progress import transfer_progress
+from yarnam.core.model.printable import size_text
 from yarnam.errors import ExitCode, Unavailable, UsageError
 
 if TYPE_CHECKING:

@@ -160,6 +160,9 @@ def _dry_run(
     print_lines(("", "Files in the containers:"))
     for upload in uploads:
         size = "" if upload.size_bytes is None else f" ({upload.size_bytes / 1e6:.1f} MB)"
+        left_out = f", {upload.left_out} files left out" if upload.left_out else ""
         there = ", already on HDFS" if upload.is_there else ", will be uploaded"
-        print_line(f"  {upload.name}{size}: {upload.source}{there}")
+        print_line(f"  {upload.name}{size}: {upload.source}{left_out}{there}")
+    for notice in (notice for upload in uploads for notice in upload.notices):
+        print_note(notice)
     return 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from yarnam.cli.rendering.console import clock_time
+from yarnam.core.model.printable import size_text
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem
@@ -90,12 +91,3 @@ def facts(fs: FileSystem, checkpoint: Checkpoint) -> dict[str, Any]:
 def short(path: str) -> str:
     """The name of a checkpoint."""
     return path.rpartition("/")[2]
-
-
-def size_text(size: float) -> str:
-    """As in ``512 B``, ``1.5 GiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"

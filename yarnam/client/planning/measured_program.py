@@ -13,6 +13,7 @@ from yarnam.client.submit.archives import pack_folder, sha256_of
 from yarnam.client.submit.pre_run_choice import ShippedContent, passed_before, program_of
 from yarnam.client.submit.upload import environment_target, without_secrets
 from yarnam.core.model.job_spec import JobSpec, PreRunMode
+from yarnam.spec.shipped_folder import shipped_folder
 from yarnam.wire.records import PreRunRecord
 
 
@@ -39,7 +40,7 @@ def _files(site: Site, job: JobSpec) -> Iterator[ShippedContent]:
         elif local.is_dir():
             with tempfile.TemporaryDirectory(prefix="yarnam-plan-") as scratch:
                 packed = Path(scratch, "packed.tar.gz")
-                pack_folder(local, packed)
+                pack_folder(shipped_folder(local, uses_git=file.uses_git_ignore), packed)
                 yield ShippedContent(file.name, sha256_of(packed))
         else:
             yield ShippedContent(file.name, sha256_of(local))

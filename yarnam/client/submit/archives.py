@@ -5,33 +5,28 @@ from __future__ import annotations
 import hashlib
 import os
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from yarnam.client.environments.runtime_archive import anonymous_entry, reproducible_tar
 from yarnam.errors import BadSpec
-
-EXCLUDED_FOLDERS = frozenset(
-    {".git", ".hg", ".svn", ".venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
-)
-"""Files that no container needs; documented in docs/reference/spec.md with ``code``."""
+from yarnam.spec.shipped_folder import ShippedFolder, entries
 
 _GZIP_LEVEL = 4
 _CHUNK = 1 << 20
 
 
-def pack_folder(folder: Path, archive: Path) -> None:
+def pack_folder(shipped: ShippedFolder, archive: Path) -> None:
     """Pack the folder's content as tar.gz. Links to files are packed as the files. Raises BadSpec
     for what cannot travel: a link that leads out of the folder to another folder, a broken link, an
     unreadable file, a socket or a device."""
     try:
         with reproducible_tar(archive, _GZIP_LEVEL) as tar:
-            for path in _entries(folder):
-                _add(tar, folder, path)
+            for path in entries(shipped):
+                _add(tar, shipped.folder, path)
     except OSError as error:
-        raise BadSpec(f"cannot pack {folder}: {error}", hint="Check the files' permissions.") from (
-            error
-        )
+        raise BadSpec(
+            f"cannot pack {shipped.folder}: {error}", hint="Check the files' permissions."
+        ) from (error)
 
 
 def sha256_of(path: Path) -> str:
@@ -41,15 +36,6 @@ def sha256_of(path: Path) -> str:
         while chunk := stream.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-def _entries(folder: Path) -> Iterator[Path]:
-    """All files and folders, parents first, by name; links to folders are not entered."""
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in EXCLUDED_FOLDERS)
-        here = Path(where)
-        yield from (here / name for name in folders)
-        yield from (here / name for name in sorted(files) if not name.endswith(".pyc"))
 
 
 def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> None:

@@ -10,8 +10,8 @@ from yarnam.client.environments import packed_environment
 from yarnam.client.environments.interpreter_archive import own_interpreter
 from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import Site
-from yarnam.client.submit.archives import EXCLUDED_FOLDERS
-from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_spec import JobSpec, ShippedFile
+from yarnam.spec.shipped_folder import shipped_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,9 @@ class Upload:
     size_bytes: int | None = None
     is_there: bool = False
     """Nothing to upload: it is on HDFS already."""
+    left_out: int = 0
+    """Files that ignore files name."""
+    notices: tuple[str, ...] = ()
 
 
 def planned_uploads(site: Site, job: JobSpec) -> list[Upload]:
@@ -42,24 +45,23 @@ def planned_uploads(site: Site, job: JobSpec) -> list[Upload]:
             is_there = site.files.exists(target)
         uploads.append(Upload("environment", target, is_there=is_there))
     if job.environment.archive:
-        uploads.append(_upload("environment", job.environment.archive))
-    uploads += [_upload(file.name, file.source) for file in job.files]
+        uploads.append(_upload(ShippedFile("environment", job.environment.archive)))
+    uploads += [_upload(file) for file in job.files]
     return uploads
 
 
-def _upload(name: str, source: str) -> Upload:
-    if "://" in source:
-        return Upload(name, source, is_there=True)
-    path = Path(source)
-    if path.is_dir():
-        return Upload(name, source, _folder_size(path))
-    return Upload(name, source, path.stat().st_size)
-
-
-def _folder_size(folder: Path) -> int:
-    """Unpacked; the archive is smaller."""
-    return sum(
-        path.stat().st_size
-        for path in folder.rglob("*")
-        if path.is_file() and not EXCLUDED_FOLDERS & set(path.relative_to(folder).parts)
+def _upload(file: ShippedFile) -> Upload:
+    if "://" in file.source:
+        return Upload(file.name, file.source, is_there=True)
+    path = Path(file.source)
+    if not path.is_dir():
+        return Upload(file.name, file.source, path.stat().st_size)
+    shipped = shipped_folder(path, uses_git=file.uses_git_ignore)
+    # Unpacked; the archive is smaller.
+    return Upload(
+        file.name,
+        file.source,
+        shipped.size,
+        left_out=shipped.left_out,
+        notices=shipped.notices(file.name),
     )

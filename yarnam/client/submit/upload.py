@@ -42,6 +42,7 @@ from yarnam.core.model.job_spec import (
 from yarnam.core.model.plans import LocalityLevel, PrelaunchedService
 from yarnam.core.placement.prelaunch import prelaunch_asks
 from yarnam.errors import BadConfig, BadSpec
+from yarnam.spec.shipped_folder import shipped_folder
 from yarnam.wire import protocol
 from yarnam.wire.codec import encode
 from yarnam.wire.credentials import new_credentials
@@ -281,7 +282,7 @@ class JobUpload:
         suffix = _archive_suffix(local.name) if is_archive else local.suffix
         if local.is_dir():
             packed = self._scratch / f"{file.name}.tar.gz"
-            pack_folder(local, packed)
+            pack_folder(shipped_folder(local, uses_git=file.uses_git_ignore), packed)
             local, is_archive, suffix = packed, True, ".tar.gz"
         digest = sha256_of(local)
         # Two files may have the same content. YARN gives up on a file whose time has changed, as it

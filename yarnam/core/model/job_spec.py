@@ -400,6 +400,9 @@ class ShippedFile:
     is_archive: bool = False
     sha256: str = ""
     executable: bool = False
+    uses_git_ignore: bool = False
+    """Whether what a directory's ``.gitignore`` files name is left out. ``.yarnamignore`` always
+    counts."""
 
 
 class OnCorrupt(Enum):

@@ -90,3 +90,12 @@ def _is_visible(char: str, before: str) -> bool:
         is_symbol = "\u203c" <= before <= "\u2bff" or "\U0001f000" <= before <= "\U0001faff"
         return char in _EMOJI_FORMS and is_symbol
     return char.isprintable()
+
+
+def size_text(size: float) -> str:
+    """As in ``512 B``, ``1.5 GiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

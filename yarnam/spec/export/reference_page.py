@@ -17,6 +17,7 @@ from yarnam.spec.yaml_tree import Path, show_path
 
 _SECTIONS: tuple[Path, ...] = (
     (),
+    ("code",),
     ("files", 0),
     ("environment",),
     ("environment", "docker"),
@@ -126,7 +127,8 @@ A task gets CPU and memory in proportion to its GPUs; a task without GPUs gets 1
 `code` becomes the directory `code` in each container's working directory, so a command names
 `code/train.py`. Python finds modules beside the script it runs; for `python -m` set
 `PYTHONPATH: code` in `env`. Not shipped: `.git`, `.hg`, `.svn`, `.venv`, `__pycache__`,
-`.mypy_cache`, `.pytest_cache`, `.ruff_cache` and `*.pyc`.
+`.mypy_cache`, `.pytest_cache`, `.ruff_cache`, `*.pyc`, and what [`.yarnamignore`](#code) in the
+directory names. A command whose script is not shipped is refused.
 """,
     ("roles", "NAME"): _role_rules(),
     ("env", "NAME"): """\

@@ -41,6 +41,7 @@ from yarnam.spec.sections.section_base import (
     Processes,
     Section,
     Strictness,
+    TextOrMapping,
     Vcores,
     Whole,
 )
@@ -60,6 +61,19 @@ _HANG = HangSpec()
 _STOP_EARLY = StopEarlySpec()
 _STRAGGLERS = StragglerSpec()
 _MORE_MEMORY = MoreMemorySpec()
+
+
+class Code(TextOrMapping):
+    """A local directory to ship. What `.yarnamignore` in it names, in the syntax of `.gitignore`,
+    is left out."""
+
+    text_key = "path"
+
+    path: Text
+    """The directory, relative to the spec file."""
+    ignore: Literal["git"] | None = None
+    """`git`: leave out what `.gitignore` files name too. They often name data and built modules
+    that jobs need, so it is not the default."""
 
 
 class Locality(Section):
@@ -373,7 +387,7 @@ class Document(Section):
     `/bin/bash -c`. yarnam expands nothing in it: `${...}` is left to the shell."""
     files: list[ShippedPath] = []
     """Files to place in the working directory of every container."""
-    code: Text | None = None
+    code: Code | None = None
     """A local directory to ship as the directory `code`."""
     environment: Environment = Environment()
     env: dict[str, Variable] = {}

@@ -11,6 +11,7 @@ import pytest
 
 from yarnam.client.submit.archives import pack_folder
 from yarnam.errors import BadSpec
+from yarnam.spec.shipped_folder import shipped_folder
 
 
 @pytest.fixture
@@ -29,9 +30,9 @@ def names(archive: Path) -> list[str]:
 
 
 def test_the_same_content_gives_the_same_bytes(code: Path, tmp_path: Path) -> None:
-    pack_folder(code, tmp_path / "one.tar.gz")
+    pack_folder(shipped_folder(code), tmp_path / "one.tar.gz")
     os.utime(code / "train.py", (1, 1))
-    pack_folder(code, tmp_path / "two.tar.gz")
+    pack_folder(shipped_folder(code), tmp_path / "two.tar.gz")
     assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tar.gz").read_bytes()
     with tarfile.open(tmp_path / "one.tar.gz") as tar:
         assert tar.getmember("pkg/run.sh").mode == 0o755
@@ -44,8 +45,8 @@ def test_what_no_container_needs_stays_here(code: Path, tmp_path: Path) -> None:
         (code / name).mkdir()
         (code / name / "big").write_text("x")
     (code / "old.pyc").write_text("x")
-    pack_folder(code, tmp_path / "code.tar.gz")
-    assert names(tmp_path / "code.tar.gz") == ["pkg", "train.py", "pkg/run.sh"]
+    pack_folder(shipped_folder(code), tmp_path / "code.tar.gz")
+    assert names(tmp_path / "code.tar.gz") == ["pkg", "pkg/run.sh", "train.py"]
 
 
 def test_links(code: Path, tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_links(code: Path, tmp_path: Path) -> None:
     outside.write_text("from outside")
     (code / "copied.txt").symlink_to(outside)
     (code / "same").symlink_to("pkg")
-    pack_folder(code, tmp_path / "code.tar.gz")
+    pack_folder(shipped_folder(code), tmp_path / "code.tar.gz")
     with tarfile.open(tmp_path / "code.tar.gz") as tar:
         assert tar.getmember("copied.txt").isreg()
         found = tar.extractfile("copied.txt")
@@ -66,13 +67,13 @@ def test_a_link_to_a_folder_outside_is_refused(code: Path, tmp_path: Path) -> No
     (tmp_path / "data").mkdir()
     (code / "data").symlink_to(tmp_path / "data")
     with pytest.raises(BadSpec, match="links to a directory outside"):
-        pack_folder(code, tmp_path / "code.tar.gz")
+        pack_folder(shipped_folder(code), tmp_path / "code.tar.gz")
 
 
 def test_a_broken_link_is_refused(code: Path, tmp_path: Path) -> None:
     (code / "gone").symlink_to("nowhere")
     with pytest.raises(BadSpec, match=r"cannot ship .*gone"):
-        pack_folder(code, tmp_path / "code.tar.gz")
+        pack_folder(shipped_folder(code), tmp_path / "code.tar.gz")
 
 
 def test_a_socket_is_refused(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,4 +81,4 @@ def test_a_socket_is_refused(code: Path, tmp_path: Path, monkeypatch: pytest.Mon
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("s")
         with pytest.raises(BadSpec, match="cannot ship"):
-            pack_folder(code, tmp_path / "code.tar.gz")
+            pack_folder(shipped_folder(code), tmp_path / "code.tar.gz")
