@@ -15,7 +15,7 @@ from hdfs_utils.errors import InvalidPath
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY = re.compile(r"[A-Za-z0-9_.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?")
 MAX_NAME_BYTES = 255
-"""Of one part of a path: NAME_MAX on Linux, and HDFS's default
+"""The longest name of a file: NAME_MAX on Linux, and HDFS's default
 (dfs.namenode.fs-limits.max-component-length)."""
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file")
 
@@ -129,7 +129,7 @@ def name(path: str) -> str:
     return normalise(path).rpartition("/")[2]
 
 
-def beside(path: str, suffix: str) -> str:
+def hidden_sibling(path: str, suffix: str) -> str:
     """A hidden name in the same directory: ``.NAME`` and the suffix. A name that would become
     longer than a file system allows is cut, and has a digest in place of its end."""
     return join(parent(path), cut_name(f".{name(path)}", suffix))

@@ -30,7 +30,7 @@ def temporary_name(path: str) -> str:
     Beside the target and not in a shared temporary directory, because a rename across mounts,
     encryption zones or snapshots is refused.
     """
-    return uris.beside(path, f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
+    return uris.hidden_sibling(path, f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
 
 
 def is_temporary(path: str) -> bool:

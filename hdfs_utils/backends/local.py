@@ -150,7 +150,7 @@ class LocalFileSystem(BaseFileSystem):
             fcntl.flock(old, fcntl.LOCK_EX)
             if os.fstat(old.fileno()).st_nlink == 0:
                 return
-            copy = uris.beside(plain, f".{uuid.uuid4().hex}.tmp")
+            copy = uris.hidden_sibling(plain, f".{uuid.uuid4().hex}.tmp")
             with Path(copy).open("xb") as new:
                 shutil.copyfileobj(old, new)
                 os.fsync(new.fileno())

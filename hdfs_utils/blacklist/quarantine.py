@@ -67,7 +67,7 @@ def quarantine(
     """
     directory = uris.join(uris.parent(status.path), QUARANTINE_NAME)
     unique = hashlib.sha256(f"{status.path}\0{status.length}\0{status.mtime_ms}".encode())
-    now = _place(directory, uris.name(status.path), unique.hexdigest()[:12])
+    now = _path_in(directory, uris.name(status.path), unique.hexdigest()[:12])
     moved = Quarantined(status.path, now, status.length, status.mtime_ms, reason, by, at_s)
     fs.mkdirs(uris.parent(now))
     fs.write_atomic(_record_of(now), json.dumps(asdict(moved), ensure_ascii=False).encode())
@@ -80,7 +80,7 @@ def quarantine(
     return moved
 
 
-def _place(directory: str, name: str, unique: str) -> str:
+def _path_in(directory: str, name: str, unique: str) -> str:
     """Where a file of this name goes: beside its record, or where both names would be too long into
     a directory of its own, because its name says where it came from."""
     flat = f"{name}.{unique}"

@@ -118,7 +118,7 @@ def export(opened: OpenCheckpoint, directory: Path) -> list[Path]:
     """
     if directory.exists():
         raise FileExistsError(f"{directory} exists")
-    draft = Path(uris.beside(str(directory.absolute()), f".{secrets.token_hex(4)}.tmp"))
+    draft = Path(uris.hidden_sibling(str(directory.absolute()), f".{secrets.token_hex(4)}.tmp"))
     written = []
     try:
         draft.mkdir(parents=True)

@@ -96,7 +96,7 @@ def _write_manifest(
 def _publish(
     sink: FileSystem, base: str, goal: str, staging: StagingDir, overwrite: bool, is_file: bool
 ) -> None:
-    moved = uris.beside(goal, ".replaced.tmp")
+    moved = uris.hidden_sibling(goal, ".replaced.tmp")
     was_dir = False
     if overwrite:
         with contextlib.suppress(NotFound):
@@ -115,7 +115,7 @@ def _publish(
 
 def _recover_moved(sink: FileSystem, goal: str) -> None:
     """After a kill between the two renames: the old one gets its name back."""
-    moved = uris.beside(goal, ".replaced.tmp")
+    moved = uris.hidden_sibling(goal, ".replaced.tmp")
     if sink.exists(moved):
         if sink.exists(goal):
             sink.delete(moved, recursive=True)

@@ -257,7 +257,7 @@ def log_outage(error: HdfsError, spent_s: float) -> None:
 
 
 def _name(target: str, digest: str) -> str:
-    return uris.beside(target, f".{digest}{SUFFIX}")
+    return uris.hidden_sibling(target, f".{digest}{SUFFIX}")
 
 
 def _sweep(fs: FileSystem, target: str, own: str) -> None:

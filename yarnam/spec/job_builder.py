@@ -22,7 +22,7 @@ from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.notify_section import Notify
 from yarnam.spec.sections.role_sections import AtLeast, ClientValue, GpuRange, Role, TaskRange
 from yarnam.spec.sections.section_base import Section
-from yarnam.spec.shipping import Shipping
+from yarnam.spec.shipping.shipped_sources import Shipping
 from yarnam.spec.yaml_tree import Path, Tree
 
 T = TypeVar("T")

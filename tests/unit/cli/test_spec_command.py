@@ -72,6 +72,9 @@ def test_init_prints_or_writes_but_never_over_a_file(
     assert capsys.readouterr().out == template("jax")
     file = tmp_path / "job.yaml"
     assert run(["spec", "init", "--framework", "jax", "-o", str(file)]) == 0
+    assert run(["spec", "validate", str(file)]) == 65, "its script is not written yet"
+    assert "code/train.py is not in what is shipped" in capsys.readouterr().err
+    (tmp_path / "train.py").touch()
     assert run(["spec", "validate", str(file)]) == 0
     file.write_text("mine")
     capsys.readouterr()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hdfs_utils import uri
 from hdfs_utils.errors import InvalidPath
-from hdfs_utils.uri import MAX_NAME_BYTES, Uri, beside
+from hdfs_utils.uri import MAX_NAME_BYTES, Uri, hidden_sibling
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_normalising_twice_changes_nothing(parts: list[str]) -> None:
 )
 def test_a_name_beside_another_fits_and_is_its_own(name: str) -> None:
     suffix = ".0123456789abcdef0123456789abcdef.tmp"
-    made = beside(f"/d/{name}", suffix)
+    made = hidden_sibling(f"/d/{name}", suffix)
     assert made.startswith("/d/.")
     assert made.endswith(suffix)
     assert len(made.rpartition("/")[2].encode()) <= MAX_NAME_BYTES
     assert made == f"/d/.{name}{suffix}" or "~" in made
-    assert made != beside(f"/d/{name[:-1]}y", suffix), "another name, another digest"
+    assert made != hidden_sibling(f"/d/{name[:-1]}y", suffix), "another name, another digest"

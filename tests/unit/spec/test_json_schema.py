@@ -18,7 +18,7 @@ from yarnam.spec.export.reference_page import reference_page
 from yarnam.spec.job_builder import MEMORY_PER_GPU_MIB, MEMORY_WITHOUT_GPU_MIB, VCORES_PER_GPU
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.section_base import Section
-from yarnam.spec.shipped_folder import EXCLUDED_FOLDERS
+from yarnam.spec.shipping.shipped_folder import EXCLUDED_FOLDERS
 from yarnam.spec.values.units import format_size
 
 ROOT = Path(__file__).parents[3]

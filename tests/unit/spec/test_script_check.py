@@ -8,8 +8,8 @@ import pytest
 
 from yarnam.errors import BadSpec
 from yarnam.spec import parse_spec_text
-from yarnam.spec.script_check import missing_script
-from yarnam.spec.shipped_folder import LocalFolder
+from yarnam.spec.shipping.script_check import missing_script
+from yarnam.spec.shipping.shipped_folder import LocalFolder
 from yarnam.spec.values.fields import SHELL
 
 

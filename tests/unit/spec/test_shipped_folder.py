@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from yarnam.errors import BadSpec
-from yarnam.spec import shipped_folder as module
-from yarnam.spec.shipped_folder import LocalFolder, ShippedFolder, shipped_folder
+from yarnam.spec.shipping import shipped_folder as module
+from yarnam.spec.shipping.shipped_folder import LocalFolder, ShippedFolder, shipped_folder
 
 
 def write(folder: Path, **files: str) -> None:
@@ -36,7 +36,7 @@ def test_an_ignore_file_has_gits_syntax(tmp_path: Path) -> None:
     assert names(shipped) == {
         "train.py", "data/keep.txt", "pkg/deep/important.log", "pkg/build/x",
     }  # fmt: skip
-    assert shipped.left_out == 3, "those of a directory that is not entered are not counted"
+    assert shipped.ignored_files == 3, "those of a directory that is not entered are not counted"
     assert "build" not in shipped.folders
 
 

@@ -160,9 +160,9 @@ def _dry_run(
     print_lines(("", "Files in the containers:"))
     for upload in uploads:
         size = "" if upload.size_bytes is None else f" ({upload.size_bytes / 1e6:.1f} MB)"
-        left_out = f", {upload.left_out} files left out" if upload.left_out else ""
+        ignored_files = f", {upload.ignored_files} files left out" if upload.ignored_files else ""
         there = ", already on HDFS" if upload.is_there else ", will be uploaded"
-        print_line(f"  {upload.name}{size}: {upload.source}{left_out}{there}")
+        print_line(f"  {upload.name}{size}: {upload.source}{ignored_files}{there}")
     for notice in (notice for upload in uploads for notice in upload.notices):
         print_note(notice)
     return 0

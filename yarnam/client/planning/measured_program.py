@@ -13,7 +13,7 @@ from yarnam.client.submit.archives import pack_folder, sha256_of
 from yarnam.client.submit.pre_run_choice import ShippedContent, passed_before, program_of
 from yarnam.client.submit.upload import environment_target, without_secrets
 from yarnam.core.model.job_spec import JobSpec, PreRunMode
-from yarnam.spec.shipped_folder import shipped_folder
+from yarnam.spec.shipping.shipped_folder import shipped_folder
 from yarnam.wire.records import PreRunRecord
 
 

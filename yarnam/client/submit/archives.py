@@ -9,7 +9,7 @@ from pathlib import Path
 
 from yarnam.client.environments.runtime_archive import anonymous_entry, reproducible_tar
 from yarnam.errors import BadSpec
-from yarnam.spec.shipped_folder import ShippedFolder, entries
+from yarnam.spec.shipping.shipped_folder import ShippedFolder, entries
 
 _GZIP_LEVEL = 4
 _CHUNK = 1 << 20

@@ -11,7 +11,7 @@ from yarnam.client.environments.interpreter_archive import own_interpreter
 from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import Site
 from yarnam.core.model.job_spec import JobSpec, ShippedFile
-from yarnam.spec.shipped_folder import shipped_folder
+from yarnam.spec.shipping.shipped_folder import shipped_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Upload:
     size_bytes: int | None = None
     is_there: bool = False
     """Nothing to upload: it is on HDFS already."""
-    left_out: int = 0
+    ignored_files: int = 0
     """Files that ignore files name."""
     notices: tuple[str, ...] = ()
 
@@ -62,6 +62,6 @@ def _upload(file: ShippedFile) -> Upload:
         file.name,
         file.source,
         shipped.size,
-        left_out=shipped.left_out,
+        ignored_files=shipped.ignored_files,
         notices=shipped.notices(file.name),
     )

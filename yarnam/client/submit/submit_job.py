@@ -24,7 +24,7 @@ from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec
 from yarnam.core.model.printable import MOST_SHOWN_AT_S, within
 from yarnam.errors import BadSpec, YarnamError
 from yarnam.ports.job_access import Launcher
-from yarnam.spec.shipped_folder import shipped_folder
+from yarnam.spec.shipping.shipped_folder import shipped_folder
 from yarnam.wire.protocol import LOCAL_KEYTAB_FILE
 
 with on_first_use():
@@ -124,7 +124,7 @@ def _submit(
 
 
 def _shipped_notices(job: JobSpec) -> Iterator[str]:
-    """What is about to be sent, and what of it its user may not want to send. Raises BadSpec."""
+    """The directories about to be sent, with warnings of secrets and size. Raises BadSpec."""
     for file in job.files:
         if "://" not in file.source and Path(file.source).is_dir():
             shipped = shipped_folder(Path(file.source), uses_git=file.uses_git_ignore)

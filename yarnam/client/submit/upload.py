@@ -42,7 +42,7 @@ from yarnam.core.model.job_spec import (
 from yarnam.core.model.plans import LocalityLevel, PrelaunchedService
 from yarnam.core.placement.prelaunch import prelaunch_asks
 from yarnam.errors import BadConfig, BadSpec
-from yarnam.spec.shipped_folder import shipped_folder
+from yarnam.spec.shipping.shipped_folder import shipped_folder
 from yarnam.wire import protocol
 from yarnam.wire.codec import encode
 from yarnam.wire.credentials import new_credentials

@@ -11,7 +11,7 @@ import pytest
 
 from yarnam.client.submit.archives import pack_folder
 from yarnam.errors import BadSpec
-from yarnam.spec.shipped_folder import shipped_folder
+from yarnam.spec.shipping.shipped_folder import shipped_folder
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
-from yarnam.spec.shipped_folder import LocalFolder
+from yarnam.spec.shipping.shipped_folder import LocalFolder
 from yarnam.spec.values.fields import SHELL
 
 LAUNCHING_MODULES = frozenset(

@@ -44,7 +44,7 @@ class ShippedFolder:
     folders: tuple[str, ...]
     files: tuple[tuple[str, int], ...]
     """Each file with its size."""
-    left_out: int
+    ignored_files: int
     """The files that ignore files name."""
 
     @property
@@ -84,8 +84,8 @@ class ShippedFolder:
 
     def summary(self, name: str) -> str:
         """One line on what is shipped."""
-        left_out = f", {self.left_out} left out" if self.left_out else ""
-        return f"'{name}': {len(self.files)} files, {size_text(self.size)}{left_out}"
+        ignored_files = f", {self.ignored_files} left out" if self.ignored_files else ""
+        return f"'{name}': {len(self.files)} files, {size_text(self.size)}{ignored_files}"
 
 
 class LocalFolder:
@@ -119,7 +119,7 @@ def shipped_folder(folder: Path, *, uses_git: bool = False) -> ShippedFolder:
     rules = _Rules(folder, uses_git=uses_git)
     folders: list[str] = []
     files: list[tuple[str, int]] = []
-    left_out = 0
+    ignored_files = 0
     for where, below, names in os.walk(folder, onerror=_raise):
         here = Path(where).relative_to(folder)
         rules.enter(here)
@@ -133,12 +133,12 @@ def shipped_folder(folder: Path, *, uses_git: bool = False) -> ShippedFolder:
             if name.endswith(".pyc") or name == IGNORE_FILE:
                 continue
             if rules.names(here / name):
-                left_out += 1
+                ignored_files += 1
             else:
                 path = Path(where) / name
                 size = path.stat().st_size if path.exists() else 0
                 files.append(((here / name).as_posix(), size))
-    return ShippedFolder(folder, tuple(folders), tuple(files), left_out)
+    return ShippedFolder(folder, tuple(folders), tuple(files), ignored_files)
 
 
 class _Rules:

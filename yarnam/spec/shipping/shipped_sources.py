@@ -22,10 +22,10 @@ from yarnam.core.model.job_spec import (
 )
 from yarnam.errors import BadSpec
 from yarnam.spec.checks import Problems
-from yarnam.spec.script_check import missing_script
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.role_sections import ShippedPath
-from yarnam.spec.shipped_folder import LocalFolder
+from yarnam.spec.shipping.script_check import missing_script
+from yarnam.spec.shipping.shipped_folder import LocalFolder
 from yarnam.spec.yaml_tree import Path
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")

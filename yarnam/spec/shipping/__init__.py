@@ -1,0 +1,1 @@
+"""Resolves what a job ships: files, code, environments."""
