@@ -48,6 +48,24 @@ async def test_killed_by_a_signal(tmp_path: Path) -> None:
     assert (process.kind, process.signal, process.code) == ("signal", signal.SIGSEGV, 0)
 
 
+LAUNCHER = """
+import subprocess, sys
+subprocess.run(["/bin/sh", "-c", sys.argv[1]], check=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("child", "kind", "code", "number"),
+    [("kill -KILL $$", "signal", 0, signal.SIGKILL), ("exit 42", "non-zero", 42, 0)],
+)
+async def test_a_launchers_process_ends_as_its_child(
+    tmp_path: Path, child: str, kind: str, code: int, number: int
+) -> None:
+    process, _ = await run_one(tmp_path, small_job([sys.executable, "-c", LAUNCHER, child]))
+    assert (process.kind, process.code, process.signal) == (kind, code, number)
+    assert process.finding.failure == ("killed" if number else process.finding.failure)
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [

@@ -128,7 +128,7 @@ def _judge(
             continue
         if was_stopped and number in (signal.SIGKILL, signal.SIGTERM):
             code, number = 1, 0  # as the agent: it may have failed before
-        finding = examine(FailedRun(logs[rank], OutputStreams(), code, number), (), ())
+        finding = examine(FailedRun(logs[rank], OutputStreams(), code, number), (), ()).finding
         failed.append(FailedProcess(rank, rank, at_s, finding, was_stopped=was_stopped))
     first = next(iter(in_order_of_cause(failed)), None)
     if first is None or first.finding is None:

@@ -53,7 +53,7 @@ def test_a_kill_for_want_of_memory_is_told_by_it(tmp_path: Path) -> None:
     said = kernel_lines(4711, written(tmp_path, LOG), NOW_S)[-1:]
     facts = tuple(f"yarnam: the kernel's log: {line}" for line in said)
     run = FailedRun(tmp_path / "none", OutputStreams(), 0, 9, facts)
-    found = examine(run, (), ())
+    found = examine(run, (), ()).finding
     assert (found.failure, found.line) == (FailureClass.CPU_OUT_OF_MEMORY, facts[0])
     without = FailedRun(tmp_path / "none", OutputStreams(), 0, 9)
-    assert examine(without, (), ()).failure is FailureClass.KILLED
+    assert examine(without, (), ()).finding.failure is FailureClass.KILLED

@@ -32,7 +32,7 @@ def test_what_an_earlier_run_wrote_does_not_count(tmp_path: Path) -> None:
     log.write_text("MemoryError\n")
     start = log.stat().st_size
     log.write_text("MemoryError\nTraceback (most recent call last):\nNameError: x\n")
-    finding = examine(FailedRun(log, OutputStreams(start), 1, 0), (), ())
+    finding = examine(FailedRun(log, OutputStreams(start), 1, 0), (), ()).finding
     assert finding.failure is FailureClass.SEMANTIC_ERROR
 
 
@@ -51,7 +51,9 @@ def test_the_error_file_of_torch(tmp_path: Path) -> None:
     message = {"message": "CUDA out of memory", "extraInfo": more}
     path.write_text(json.dumps({"message": message}))
     assert error_file_evidence(path) == (("CUDA out of memory",), 1795000000.0)
-    finding = examine(FailedRun(tmp_path / "none", OutputStreams(), 1, 0, error_file=path), (), ())
+    finding = examine(
+        FailedRun(tmp_path / "none", OutputStreams(), 1, 0, error_file=path), (), ()
+    ).finding
     assert finding.failure is FailureClass.GPU_OUT_OF_MEMORY
     assert finding.at_s == 1795000000.0
 
@@ -64,7 +66,9 @@ def test_an_error_file_that_says_nothing(tmp_path: Path) -> None:
 
 
 def test_damaged_rules_of_the_job_are_left_out(tmp_path: Path) -> None:
-    finding = examine(FailedRun(tmp_path / "none", OutputStreams(), 0, 9), ({"id": "x"},), ())
+    finding = examine(
+        FailedRun(tmp_path / "none", OutputStreams(), 0, 9), ({"id": "x"},), ()
+    ).finding
     assert finding.failure is FailureClass.KILLED
 
 

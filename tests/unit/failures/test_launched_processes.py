@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from yarnam.core.failures.evidence_zones import ProcessEvidence
+from yarnam.core.failures.evidence_zones import ProcessEvidence, child_status, zones_of
 from yarnam.core.failures.process_failure import process_finding
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
 from yarnam.core.model.outcomes import (
@@ -215,3 +215,73 @@ def test_an_aborted_child_may_have_found_a_peer_gone() -> None:
 def test_the_error_file_of_record_counts_more_than_the_table() -> None:
     evidence = ProcessEvidence(1, 0, tuple(torchrun().splitlines()), error_file=("KeyError: 'lr'",))
     assert process_finding(evidence, SHIPPED_RULES).failure is C.SEMANTIC_ERROR
+
+
+HYDRA = """\
+===================================================================================
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 81 RUNNING AT gpu-a
+=   EXIT CODE: {code}
+===================================================================================
+"""
+OPEN_MPI = """\
+Primary job  terminated normally, but 1 process returned a non-zero exit code.
+mpirun detected that one or more processes exited with non-zero status, thus causing
+the job to be terminated. The first process to do so was:
+
+  Process name: [[4021,1],1]
+  Exit code:    3
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "signal"),
+    [
+        (torchrun(-9), 0, 9),
+        (torchrun(137), 137, 0),
+        (torchrun(2), 2, 0),
+        (horovodrun(-11), 0, 11),
+        (OPEN_MPI, 3, 0),
+        ("mpirun noticed that process rank 1 with PID 9 on node n exited on signal 9 (Killed).",
+         0, 9),
+        (HYDRA.format(code=7), 7, 0),
+        (HYDRA.format(code=9)
+         + "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)", 0, 9),
+        ("srun: error: gpu-a: task 1: Exited with exit code 2", 2, 0),
+        ("srun: error: gpu-a: tasks 0-1: Killed", 0, 9),
+        ("srun: error: gpu-a: task 3: Segmentation fault (core dumped)", 0, 11),
+        ("srun: error: gpu-a: task 3: Out Of Memory", 0, 9),
+        ("[ERROR] [launch.py:325:sigkill_handler] ['p'] exits with return code = -9", 0, 9),
+        ("[ERROR] [launch.py:325:sigkill_handler] ['p'] exits with return code = 3", 3, 0),
+        ("run.sh: line 3:    81 Killed                  python3 fit.py", 0, 9),
+        ("/job/run.sh: line 12: 81 Segmentation fault      (core dumped) python3 fit.py", 0, 11),
+        ("subprocess.CalledProcessError: Command '['p']' died with <Signals.SIGKILL: 9>.", 0, 9),
+        ("subprocess.CalledProcessError: Command '['p']' returned non-zero exit status 3.", 3, 0),
+        (spawned("signal SIGSEGV"), 0, 11),
+    ],
+)  # fmt: skip
+def test_how_the_launchers_process_ended(text: str, code: int, signal: int) -> None:
+    lines = tuple(f"step 1 loss 2.0\n{text}".splitlines())
+    evidence = ProcessEvidence(1, 0, lines)
+    found = child_status(evidence, zones_of(evidence))
+    assert found is not None
+    assert (found.code, found.signal) == (code, signal)
+    killed = ProcessEvidence(0, 15, lines)
+    assert child_status(killed, zones_of(killed)) is None, "the launcher's own end counts"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step 40 loss 1.91",
+        child("KeyError: 'lr'"),
+        "Exit code: none",
+        "run.sh: line 3: fit: command not found",
+        "srun: error: gpu-a: task 3: Launch failed",
+        "Killed 3 idle workers",
+        "worker 81 Killed",
+    ],
+)
+def test_other_words_name_no_process_of_a_launcher(text: str) -> None:
+    evidence = ProcessEvidence(1, 0, tuple(text.splitlines()))
+    assert child_status(evidence, zones_of(evidence)) is None

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from yarnam.agent.launch.log_evidence import error_file_evidence, log_evidence
 from yarnam.agent.launch.output_streams import OutputStreams
-from yarnam.core.failures.evidence_zones import ProcessEvidence, own_traceback
+from yarnam.core.failures.evidence_zones import (
+    ChildStatus,
+    ProcessEvidence,
+    child_status,
+    own_traceback,
+    zones_of,
+)
 from yarnam.core.failures.process_failure import process_finding
 from yarnam.core.failures.rule_matching import rules_of
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
@@ -39,12 +45,22 @@ class Raised:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """``child`` is the process of a launcher that failed first, if the process is a launcher."""
+
+    finding: Finding
+    child: ChildStatus | None
+
+
 def examine(
     run: FailedRun, own_rules: Iterable[Mapping[str, object]], secrets: Collection[str]
-) -> Finding:
+) -> Examination:
     """Read what the process left and try the rules on it. ``own_rules``: the job's, as its record
     holds them."""
-    return process_finding(_evidence(run, secrets), SHIPPED_RULES, _own(own_rules))
+    evidence = _evidence(run, secrets)
+    finding = process_finding(evidence, SHIPPED_RULES, _own(own_rules))
+    return Examination(finding, child_status(evidence, zones_of(evidence)))
 
 
 def raised(

@@ -523,7 +523,12 @@ class TaskRun:
 
     def _examine(self, process: Process, code: int, number: int, facts: tuple[str, ...]) -> None:
         run = self._failed_run(process, code, number, facts)
-        process.finding = failure_examination.examine(run, self.rules, self.secrets)
+        found = failure_examination.examine(run, self.rules, self.secrets)
+        process.finding = found.finding
+        if found.child is not None and process.kind in {ExitKind.NON_ZERO, ExitKind.SIGNAL}:
+            # The process is a launcher, which ends with 1 whatever its own has ended with.
+            process.code, process.signal = found.child.code, found.child.signal
+            process.kind = ExitKind.SIGNAL if process.signal else ExitKind.NON_ZERO
         _LOG.info(
             "rank %d: %s (%s): %s",
             process.plan.rank,

@@ -38,7 +38,7 @@ def explain_logs(
 
 def _finding(log: Path, exit_code: int | None, rules: Sequence[FailureRule]) -> Finding:
     code = FAILED_CODE if exit_code is None else exit_code
-    return examine(FailedRun(log, OutputStreams(), code, 0), map(to_plain, rules), ())
+    return examine(FailedRun(log, OutputStreams(), code, 0), map(to_plain, rules), ()).finding
 
 
 def _named(finding: Finding) -> str:

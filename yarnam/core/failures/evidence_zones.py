@@ -8,11 +8,13 @@ the process survived whatever it printed long before.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from yarnam.core.model.outcomes import Origin, Stream
 
+SIGNALS = {one.name: int(one) for one in signal.Signals}
 TRACEBACK = "Traceback (most recent call last)"
 
 NEAR_LINES = 40
@@ -154,6 +156,35 @@ _CHILD_STATUS = re.compile(
     r"|ProcessExitedException: .* terminated with exit code (\d{1,3})$"
 )
 
+_STATUS_WORDS = (
+    # subprocess.run(check=True) of a wrapper in Python, and accelerate without torchrun.
+    re.compile(r"CalledProcessError: Command .* died with <Signals\.\w+: (?P<signal>\d{1,2})>"),
+    re.compile(r"CalledProcessError: Command .* returned non-zero exit status (?P<code>\d{1,3})"),
+    # torch.multiprocessing.spawn
+    re.compile(r"ProcessExitedException: .* terminated with signal (?P<name>SIG[A-Z]+)$"),
+    # Open MPI's mpirun
+    re.compile(r"^mpirun noticed that .* exited on signal (?P<signal>\d{1,2})\b"),
+    re.compile(r"^\s+Exit code:\s+(?P<code>\d{1,3})$"),
+    # MPICH's hydra: its EXIT CODE is the number of the signal where there was one.
+    re.compile(r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: .*\(signal (?P<signal>\d+)\)"),
+    re.compile(r"^=\s+EXIT CODE: (?P<code>\d{1,3})$"),
+    # Slurm's srun
+    re.compile(r"^srun: error: \S+: tasks? [^:]+: Exited with exit code (?P<code>\d{1,3})$"),
+    re.compile(r"^srun: error: \S+: tasks? [^:]+: (?P<words>[A-Z][a-zA-Z ]+?)( \(core dumped\))?$"),
+    # DeepSpeed's launcher
+    re.compile(r"\blaunch\.py:\d+:\w+\] .* exits with return code = (?P<either>-?\d{1,3})$"),
+    # a shell, of a command that it ran
+    re.compile(r"(^|: )line \d+:\s+\d+ (?P<words>[A-Z][a-z ]+?)( *\(core dumped\))?(\s{2,}|$)"),
+)
+"""The words in which launchers say how a process of theirs ended, the more telling ones first."""
+
+_SIGNAL_WORDS = {
+    "Hangup": 1, "Quit": 3, "Illegal instruction": 4, "Trace/breakpoint trap": 5, "Aborted": 6,
+    "Bus error": 7, "Floating point exception": 8, "Killed": 9, "Segmentation fault": 11,
+    "Terminated": 15, "Out Of Memory": 9,
+}  # fmt: skip
+"""strsignal(3) of Linux; and Slurm's word for a kill for want of memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChildStatus:
@@ -165,13 +196,33 @@ class ChildStatus:
     line: str
 
 
-def child_status(zones: Sequence[Zone]) -> ChildStatus | None:
-    """``None`` if no launcher names a process that failed."""
+def child_status(evidence: ProcessEvidence, zones: Sequence[Zone]) -> ChildStatus | None:
+    """How a launcher's process ended; ``None`` if no launcher names one that failed, or if the
+    launcher itself was killed."""
+    if evidence.signal:
+        return None
     lines = (line for zone in zones if zone.is_launcher for line in zone.lines)
     for match in filter(None, map(_CHILD_STATUS.search, lines)):
         number = int(next(filter(None, match.groups())))
         return ChildStatus(max(number, 0), max(-number, 0), match.string)
-    return None
+    tail = [without_prefix(line) for line in evidence.log[-NEAR_LINES:]]
+    found = (_status_in(pattern, line) for pattern in _STATUS_WORDS for line in tail)
+    return next(filter(None, found), None)
+
+
+def _status_in(pattern: re.Pattern[str], line: str) -> ChildStatus | None:
+    match = pattern.search(line)
+    if match is None:
+        return None
+    given = match.groupdict()
+    if "words" in given:
+        by = _SIGNAL_WORDS.get(given["words"].strip(), 0)
+        return ChildStatus(0, by, line) if by else None
+    if "name" in given:
+        return ChildStatus(0, SIGNALS[given["name"]], line) if given["name"] in SIGNALS else None
+    number = int(given.get("code") or given.get("either") or 0)
+    by = int(given.get("signal") or max(-number, 0))
+    return ChildStatus(max(number, 0), by, line) if number or by else None
 
 
 def exception_line(line: str, zone: Zone) -> str:

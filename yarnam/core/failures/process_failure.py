@@ -154,7 +154,7 @@ def _matches(
     """All that match, the one that counts first; each rule once for each zone."""
     found: list[tuple[tuple[bool, bool, int, int], FailureRule, Zone, str]] = []
     whole = Zone("exit status", ())
-    child = child_status(zones)
+    child = child_status(evidence, zones)
     whole_of_child = Zone("exit status of a child process", (child.line,) if child else ())
     for number, rule in enumerate(rules):
         is_fit = fits_status(rule, evidence.code, evidence.signal)
