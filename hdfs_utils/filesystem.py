@@ -271,6 +271,11 @@ class FileSystem(Protocol):
     def chmod(self, path: str, permission: int) -> None:
         """Set the permission bits."""
 
+    def acl(self, path: str) -> tuple[str, ...]:
+        """The access entries of a path beyond its permission bits, as ``user:alice:rw-`` or
+        ``group::r-x``; none if it has no ACL. Where there are some, the group's bits are the mask:
+        no entry of a user or a group gives more than they do. Raises NotFound, NotSupported."""
+
     def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
         """Set the times of modification and of access, in milliseconds since 1970."""
 

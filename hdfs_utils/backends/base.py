@@ -11,7 +11,7 @@ import fnmatch
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hdfs_utils import errors
 from hdfs_utils import uri as uris
@@ -21,6 +21,7 @@ from hdfs_utils.protocols.untrusted import at_path, read_at_most
 # Names that begin with a dot are hidden from Hadoop's input formats and most listings.
 TEMPORARY_PREFIX = "."
 TEMPORARY_SUFFIX = ".tmp"
+_ACLS_ENABLED = "dfs.namenode.acls.enabled"
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -37,6 +38,21 @@ def is_temporary(path: str) -> bool:
     """Whether a name was made by :func:`temporary_name`."""
     name = uris.name(path)
     return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
+
+
+def access_entries(entries: Iterable[str]) -> tuple[str, ...]:
+    """Without those that only new files of a directory begin with."""
+    return tuple(entry for entry in entries if not entry.startswith("default:"))
+
+
+@contextlib.contextmanager
+def no_acls_where_disabled() -> Iterator[None]:
+    """Pass over the NameNode's refusal where the site has no ACLs."""
+    try:
+        yield
+    except errors.HdfsError as error:
+        if _ACLS_ENABLED not in str(error):
+            raise
 
 
 class BaseFileSystem(ABC):
@@ -82,6 +98,9 @@ class BaseFileSystem(ABC):
                     f"belongs to another file system than {self.uri}", path=path
                 )
         return parsed.path
+
+    def acl(self, path: str) -> tuple[str, ...]:
+        raise errors.NotSupported("this back-end reads no ACLs", path=path, operation="read ACL")
 
     def _deletable(self, path: str) -> str:
         """The plain path; the root is none that can be deleted."""

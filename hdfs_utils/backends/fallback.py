@@ -145,6 +145,9 @@ class FallbackFileSystem(BaseFileSystem):
     def chmod(self, path: str, permission: int) -> None:
         self._do(lambda fs: fs.chmod(self.own_path(path), permission))
 
+    def acl(self, path: str) -> tuple[str, ...]:
+        return self._do(lambda fs: fs.acl(self.own_path(path)))
+
     def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
         self._do(lambda fs: fs.set_times(self.own_path(path), mtime_ms, atime_ms))
 

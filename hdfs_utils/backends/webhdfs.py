@@ -13,7 +13,12 @@ from collections.abc import Sequence
 
 from hdfs_utils import errors
 from hdfs_utils import uri as uris
-from hdfs_utils.backends.base import BaseFileSystem, temporary_name
+from hdfs_utils.backends.base import (
+    BaseFileSystem,
+    access_entries,
+    no_acls_where_disabled,
+    temporary_name,
+)
 from hdfs_utils.backends.streams import MAX_REQUEST_BYTES, BaseWriter, RangeReader
 from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.filesystem import (
@@ -32,6 +37,7 @@ from hdfs_utils.protocols.webhdfs_rest import WebHdfsClient, remote_error
 
 _MAX_LISTED = 1 << 24
 _MAX_ANSWER_BYTES = 1 << 20
+_MAX_ACL_ENTRIES = 64  # AclTransformation.MAX_ENTRIES is 32, for access and for default entries
 _OCTAL = re.compile("[0-7]{1,6}")
 
 
@@ -179,6 +185,19 @@ class WebHdfsFileSystem(BaseFileSystem):
     def chmod(self, path: str, permission: int) -> None:
         plain = self.own_path(path)
         self._web.request("PUT", "SETPERMISSION", plain, permission=f"{permission:o}")
+
+    def acl(self, path: str) -> tuple[str, ...]:
+        plain = self.own_path(path)
+        with no_acls_where_disabled():
+            return self._web.ask(
+                lambda answer: access_entries(
+                    answer.record("AclStatus").texts("entries", max_count=_MAX_ACL_ENTRIES)
+                ),
+                "GET",
+                "GETACLSTATUS",
+                plain,
+            )
+        return ()
 
     def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
         atime = {} if atime_ms is None else {"accesstime": str(atime_ms)}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hdfs_native
 import pytest
 
 import hdfs_utils
@@ -406,6 +407,33 @@ def test_mkdirs_and_chmod(fs: FileSystem, home: str) -> None:
     assert fs.stat(f"{home}/d/e").permission == 0o700
     fs.chmod(f"{home}/d/e", 0o1777)
     assert fs.stat(f"{home}/d/e").permission == 0o1777
+
+
+def test_an_acl_is_read_and_the_group_s_bits_are_its_mask(
+    request: pytest.FixtureRequest, fs: FileSystem, home: str
+) -> None:
+    """yarnam.adapters.hdfs.path_owners relies on both."""
+    if fs.backend == "local":
+        with pytest.raises(NotSupported):
+            fs.acl(home)
+        return
+    assert fs.acl(home) == ()
+    entries = ("user:bob:rwx", "group::r-x")
+    if isinstance(fs, MemoryFiles):
+        fs.chmod(home, 0o775)
+        fs.set_acl(home, *entries)
+    else:
+        where = request.getfixturevalue("cluster_env")["HADOOP_CONF_DIR"]
+        client = hdfs_native.Client(config_dir=where)
+        named = hdfs_native.AclEntry("user", "access", "rwx", "bob")
+        default = hdfs_native.AclEntry("user", "default", "rwx", "eve")
+        client.modify_acl_entries(home, [named, default])
+    assert fs.acl(home) == entries
+    assert fs.stat(home).permission == 0o775
+    fs.chmod(home, 0o755)
+    assert fs.stat(home).permission == 0o755
+    with pytest.raises(NotFound):
+        fs.acl(f"{home}/missing")
 
 
 def test_checksum_tells_content_apart(fs: FileSystem, home: str) -> None:

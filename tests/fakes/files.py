@@ -50,6 +50,9 @@ class _Node:
     holder: MemoryWriter | None = None
     block_size: int = BLOCK_SIZE
     replication: int = 1
+    owner: str = "me"
+    group: str = "us"
+    acl: tuple[str, ...] = ()
 
 
 class MemoryFiles(BaseFileSystem):
@@ -107,8 +110,8 @@ class MemoryFiles(BaseFileSystem):
             length=len(node.data),
             is_dir=node.is_dir,
             mtime_ms=node.mtime_ms,
-            owner="me",
-            group="us",
+            owner=node.owner,
+            group=node.group,
             permission=node.permission,
             replication=0 if node.is_dir else node.replication,
             block_size=0 if node.is_dir else node.block_size,
@@ -217,6 +220,21 @@ class MemoryFiles(BaseFileSystem):
         with self._lock:
             plain = self._enter("chmod", path)
             self._get(plain, "chmod").permission = permission
+
+    def acl(self, path: str) -> tuple[str, ...]:
+        with self._lock:
+            return self._get(self._enter("read ACL", path), "read ACL").acl
+
+    def chown(self, path: str, owner: str, group: str = "") -> None:
+        """As an administrator does it."""
+        with self._lock:
+            node = self._get(self.own_path(path), "chown")
+            node.owner, node.group = owner or node.owner, group or node.group
+
+    def set_acl(self, path: str, *entries: str) -> None:
+        """``permission`` has to have the mask already."""
+        with self._lock:
+            self._get(self.own_path(path), "set ACL").acl = entries
 
     def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import logging
 import os
 import pwd
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,11 +38,13 @@ with on_first_use():
     from hdfs_utils.protocols import gssapi, keytab, namenode
     from yarnam.adapters import gpu_inventory, http_identity, job_tokens
     from yarnam.adapters.grpc import job_client
-    from yarnam.adapters.hdfs import error_map
+    from yarnam.adapters.hdfs import error_map, path_owners
     from yarnam.adapters.skein import driver
     from yarnam.adapters.yarn import addresses, node_settings, rest, rest_launcher
     from yarnam.adapters.zookeeper import inventory_store, lazy_session
     from yarnam.client import gpu_rules as client_gpu_rules
+
+_log = logging.getLogger(__name__)
 
 HDFS_LIMITS = TimeLimits(metadata_s=8.0, data_s=60.0, close_s=30.0, lease_s=30.0)
 """A healthy NameNode answers in milliseconds; a user at a prompt should not wait longer."""
@@ -213,6 +216,16 @@ class Site:
     def paths_of(self, user: str) -> UserPaths:
         """The paths of this user's files on the cluster's file system."""
         return UserPaths(f"{self.files.uri}{self.home_prefix.rstrip('/')}/{user}")
+
+    def path_owners(self, report: Callable[[str], None] = _log.warning) -> path_owners.PathOwners:
+        """Judges whose is what lies on HDFS before it is run, for one command. Raises BadConfig."""
+        settings = addresses.read_settings(self.conf_dir, "core-site.xml", "hdfs-site.xml")
+        return path_owners.PathOwners(
+            self.files,
+            path_owners.trust_of(self.user, settings, self.environ),
+            is_enforced=is_kerberos(settings),
+            report=report,
+        )
 
     @property
     def paths(self) -> UserPaths:
@@ -413,6 +426,8 @@ def _open_launcher(site: Site) -> Launcher:
         jars=site.paths.runtimes,
         class_path=settings.get("yarn.application.classpath", ""),
         open_driver=(lambda: driver.SkeinLauncher(site.environ)) if site.gateway is None else None,
+        # What is only reported, the upload before has reported.
+        must_be_own=site.path_owners(_log.info).must_be_own,
         tokens=source.for_submission if source is not None else None,
     )
 

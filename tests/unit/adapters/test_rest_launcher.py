@@ -52,6 +52,7 @@ def launcher(
         jars=world.site.paths.runtimes,
         class_path="",
         open_driver=lambda: driver or FakeLauncher(),
+        must_be_own=world.site.path_owners().must_be_own,
         accept_limit_s=0.2,
         tokens=tokens,
     )

@@ -77,6 +77,7 @@ class RestLauncher:
         class_path: the site's yarn.application.classpath; empty: Hadoop's default.
         open_driver: opens the other way in; ``None`` means there is no other.
         accept_limit_s: how long YARN may think about an application, in seconds.
+        must_be_own: raises NoPermission where others could have put there what lies at a path.
         tokens: gets a job's delegation tokens, also for these file systems beside the default
             one; ``None`` means the site has none.
     """
@@ -91,6 +92,7 @@ class RestLauncher:
         jars: str,
         class_path: str,
         open_driver: Callable[[], Launcher] | None,
+        must_be_own: Callable[[str], None],
         accept_limit_s: float = ACCEPT_LIMIT_S,
         tokens: Callable[[Sequence[str]], JobTokens] | None = None,
     ) -> None:
@@ -103,6 +105,7 @@ class RestLauncher:
         self._accept_limit_s = accept_limit_s
         self._class_path = class_path
         self._open_driver = open_driver
+        self._must_be_own = must_be_own
         self._driver: Launcher | None = None
         self._allotted = ""
         """The id for the next submit; empty means none is allotted."""
@@ -197,6 +200,7 @@ class RestLauncher:
         """Write everything; the message last, since it says where the rest is."""
         with hdfs_errors(f"making {directory}"):
             self._files.mkdirs(directory, 0o700)
+        self._must_be_own(directory)
         with ThreadPoolExecutor(_PARALLEL_WRITES, thread_name_prefix="skein") as pool:
             jar = pool.submit(self._jar)
             cluster = pool.submit(self._put, f"{directory}/{CLUSTER_FILE}", self._rm.url.encode())
@@ -236,6 +240,7 @@ class RestLauncher:
         with hdfs_errors(f"uploading {target}"):
             if not self._files.exists(target):
                 put_once(self._files, target, data)
+        self._must_be_own(target)
         return self._stat(target)
 
     # ---- the ResourceManager -----------------------------------------------------------------

@@ -20,6 +20,7 @@ from yarnam.adapters.yarn.addresses import read_settings, zookeeper_credentials
 from yarnam.client.doctor.finding import Finding, Health, fail, ok, warn
 from yarnam.client.doctor.kerberos_check import check_ticket, site_realms
 from yarnam.client.doctor.open_doors import open_doors
+from yarnam.client.doctor.private_files import check_secret_files, check_stored_code
 from yarnam.client.doctor.scheduler_settings import check_capacity, check_scheduler
 from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import Site
@@ -68,6 +69,8 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
         lambda: _log_aggregation(site),
         lambda: _heartbeats(site),
         lambda: _security(site),
+        lambda: _stored_code(site),
+        lambda: _secret_files(site),
         _runtime,
     ]
     with ThreadPoolExecutor(len(checks), thread_name_prefix="doctor") as pool:
@@ -485,6 +488,16 @@ def _security(site: Site) -> Finding:
     if doors:
         return warn("; ".join(doors), "Who can do what: docs/explanation/security.md.")
     return ok("no open door is known")
+
+
+@_named("Code on HDFS")
+def _stored_code(site: Site) -> Finding:
+    return check_stored_code(site)
+
+
+@_named("Secret files")
+def _secret_files(site: Site) -> Finding:
+    return check_secret_files(site.gateway, site.environ)
 
 
 @_named("yarnam's own packages")

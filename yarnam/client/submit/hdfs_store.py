@@ -44,6 +44,7 @@ class HdfsStore:
         self._open_progress = open_progress
         self._files: FileSystem = site.files
         self._report = report
+        self._owners = site.path_owners(report)
 
     def put_bytes(
         self, target: str, content: bytes, kind: Literal["file", "archive"]
@@ -75,13 +76,20 @@ class HdfsStore:
             progress.begin(1, local.stat().st_size)
             put_once(self._files, target, lambda writer: _copy(local, writer, progress))
 
+    def must_be_own(self, path: str, *, is_code: bool = True) -> None:
+        """See ``PathOwners.must_be_own``."""
+        self._owners.must_be_own(path, is_code=is_code)
+
     def localized(
         self,
         target: str,
         kind: Literal["file", "archive"],
         visibility: Literal["APPLICATION", "PRIVATE"],
     ) -> LocalizedFile:
-        """Includes size and time, so that Skein need not ask the NameNode once per service."""
+        """Includes size and time, so that Skein need not ask the NameNode once per service. Raises
+        NoPermission for what lies there from job to job, if others could have put it there."""
+        if visibility == "PRIVATE":
+            self.must_be_own(target)
         with hdfs_errors(f"reading {target}"):
             status = self._files.stat(target)
         return skein_specs.LocalizedFile(

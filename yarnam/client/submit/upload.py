@@ -97,6 +97,7 @@ class JobUpload:
         public, secrets = without_secrets(job)
         with hdfs_errors("making the job's directory"):
             self._files.mkdirs(self.job_dir, 0o700)
+        self._store.must_be_own(self.job_dir)
         with ThreadPoolExecutor(PARALLEL_UPLOADS, thread_name_prefix="stage") as pool:
             runtime = pool.submit(self._runtime)
             interpreter = pool.submit(self._interpreter, job.environment)
@@ -277,6 +278,7 @@ class JobUpload:
         kind: Literal["file", "archive"]
         if "://" in file.source:
             kind = "archive" if file.is_archive else "file"
+            self._store.must_be_own(file.source, is_code=False)
             return file, self._store.localized(file.source, kind, "APPLICATION")
         local, is_archive = Path(file.source), file.is_archive
         suffix = _archive_suffix(local.name) if is_archive else local.suffix

@@ -121,6 +121,16 @@ def test_a_result_of_another_user_is_not_unpickled(
         call.result()
 
 
+def test_a_whole_directory_of_another_user_is_not_unpickled(world: World, tmp_path: Path) -> None:
+    call = world.client.executor(SPEC).submit(os.getpid)
+    run_job(world, call.job, tmp_path)
+    world.files.chown(call.job.directory, "nobody")
+    for entry in world.files.walk(call.job.directory):
+        world.files.chown(entry.path, "nobody")
+    with pytest.raises(NoPermission, match="can run code here"):
+        call.result()
+
+
 def test_an_exception_comes_back_with_its_traceback(world: World, tmp_path: Path) -> None:
     def fails() -> None:
         raise KeyError("no such weight")
