@@ -11,7 +11,7 @@ import fnmatch
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hdfs_utils import errors
 from hdfs_utils import uri as uris
@@ -40,19 +40,15 @@ def is_temporary(path: str) -> bool:
     return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
 
 
-def access_entries(entries: Iterable[str]) -> tuple[str, ...]:
-    """Without those that only new files of a directory begin with."""
-    return tuple(entry for entry in entries if not entry.startswith("default:"))
-
-
-@contextlib.contextmanager
-def no_acls_where_disabled() -> Iterator[None]:
-    """Pass over the NameNode's refusal where the site has no ACLs."""
+def access_entries(ask: Callable[[], Iterable[str]]) -> tuple[str, ...]:
+    """The entries of an ACL without those that new files of a directory begin with; none where the
+    site has no ACLs, which the NameNode refuses to say."""
     try:
-        yield
+        return tuple(entry for entry in ask() if not entry.startswith("default:"))
     except errors.HdfsError as error:
         if _ACLS_ENABLED not in str(error):
             raise
+        return ()
 
 
 class BaseFileSystem(ABC):

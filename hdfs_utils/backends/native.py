@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hdfs_utils import errors
 from hdfs_utils import uri as uris
-from hdfs_utils.backends.base import BaseFileSystem, access_entries, no_acls_where_disabled
+from hdfs_utils.backends.base import BaseFileSystem, access_entries
 from hdfs_utils.backends.streams import MAX_REQUEST_BYTES, BaseWriter, RangeReader
 from hdfs_utils.concurrency.deadline import DeadlineExceeded, DeadlinePool
 from hdfs_utils.concurrency.retry import retry_over_failover
@@ -214,14 +214,16 @@ class NativeFileSystem(BaseFileSystem):
 
     def acl(self, path: str) -> tuple[str, ...]:
         plain = self.own_path(path)
-        with no_acls_where_disabled():
+
+        def entries() -> list[str]:
             found = self._metadata("read ACL", plain, lambda: self._client.get_acl_status(plain))
-            return access_entries(
+            return [
                 f"{'default:' if entry.scope == 'default' else ''}"
                 f"{entry.type}:{entry.name or ''}:{entry.permissions}"
                 for entry in found.entries
-            )
-        return ()
+            ]
+
+        return access_entries(entries)
 
     def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
         """Set the times of modification and of access; without the latter both are the same."""

@@ -16,7 +16,6 @@ from hdfs_utils import uri as uris
 from hdfs_utils.backends.base import (
     BaseFileSystem,
     access_entries,
-    no_acls_where_disabled,
     temporary_name,
 )
 from hdfs_utils.backends.streams import MAX_REQUEST_BYTES, BaseWriter, RangeReader
@@ -188,16 +187,11 @@ class WebHdfsFileSystem(BaseFileSystem):
 
     def acl(self, path: str) -> tuple[str, ...]:
         plain = self.own_path(path)
-        with no_acls_where_disabled():
-            return self._web.ask(
-                lambda answer: access_entries(
-                    answer.record("AclStatus").texts("entries", max_count=_MAX_ACL_ENTRIES)
-                ),
-                "GET",
-                "GETACLSTATUS",
-                plain,
-            )
-        return ()
+
+        def entries(answer: Record) -> tuple[str, ...]:
+            return answer.record("AclStatus").texts("entries", max_count=_MAX_ACL_ENTRIES)
+
+        return access_entries(lambda: self._web.ask(entries, "GET", "GETACLSTATUS", plain))
 
     def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
         atime = {} if atime_ms is None else {"accesstime": str(atime_ms)}
