@@ -21,7 +21,10 @@ MOST_BYTES = 20 << 30
 IN_USE_S = 86400.0
 """A submit that has just found its archive may still be uploading it."""
 
-_FOLDERS = ("environments", "interpreters", "runtime")
+COMPARED_FOLDER = "compared"
+"""Notes of the archives on HDFS that were compared with their digests."""
+
+_FOLDERS = ("environments", "interpreters", "runtime", COMPARED_FOLDER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from yarnam.client.environments import packed_environment
 from yarnam.client.environments.interpreter_archive import own_interpreter
 from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import Site
+from yarnam.client.submit.hdfs_store import stored_archive
 from yarnam.core.model.job_spec import JobSpec, ShippedFile
 from yarnam.spec.shipping.shipped_folder import shipped_folder
 
@@ -35,19 +36,20 @@ def planned_uploads(site: Site, job: JobSpec) -> list[Upload]:
         ("yarnam's own runtime", runtime_source().file_name),
         ("the interpreter of AM and agents", own_interpreter().file_name),
     ):
-        target = f"{site.paths.runtimes}/{name}"
-        with hdfs_errors(f"checking {target}"):
-            uploads.append(Upload(what, target, is_there=site.files.exists(target)))
+        uploads.append(_stored(site, what, site.paths.runtimes, name))
     if (packed_from := job.environment.packed_from) is not None:
         recipe = packed_environment.recipe_of(packed_from, site.cache, site.environ)
-        target = f"{site.paths.environments}/{recipe.file_name}"
-        with hdfs_errors(f"checking {target}"):
-            is_there = site.files.exists(target)
-        uploads.append(Upload("environment", target, is_there=is_there))
+        uploads.append(_stored(site, "environment", site.paths.environments, recipe.file_name))
     if job.environment.archive:
         uploads.append(_upload(ShippedFile("environment", job.environment.archive)))
     uploads += [_upload(file) for file in job.files]
     return uploads
+
+
+def _stored(site: Site, what: str, directory: str, name: str) -> Upload:
+    with hdfs_errors(f"checking {directory}"):
+        found = stored_archive(site.files, directory, name)
+    return Upload(what, found or f"{directory}/{name}", is_there=found is not None)
 
 
 def _upload(file: ShippedFile) -> Upload:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hdfs_utils import FileSystem, Writer
+from hdfs_utils import uri as uris
+from hdfs_utils.errors import NotFound
 from hdfs_utils.transfer import NoProgress, Progress
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import put_once
+from yarnam.client.environments.local_cache import COMPARED_FOLDER
 from yarnam.client.site import Site
+from yarnam.client.submit.archives import sha256_of
+from yarnam.errors import BadConfig
 
 if TYPE_CHECKING:
     # Brings Skein and grpc along: loaded while the driver starts.
@@ -23,6 +30,14 @@ with on_first_use():
 
 _CHUNK = 4 << 20
 """The native client is fastest with pieces of 1 to 8 MiB."""
+
+ARCHIVE_SUFFIX = ".tar.gz"
+DIGEST_LENGTH = 20
+"""Hexadecimal digits of a SHA-256."""
+
+MOST_COMPARED_BYTES = 256 << 20
+"""Larger archives are compared with their names while they are uploaded alone: a machine that has
+not made them would read gigabytes."""
 
 ReportProgress = Callable[[str], None]
 OpenProgress = Callable[[str], AbstractContextManager[Progress]]
@@ -62,19 +77,65 @@ class HdfsStore:
         with hdfs_errors(f"uploading {local} to {target}"):
             self._files.write_atomic(target, lambda writer: _copy(local, writer, NoProgress()))
 
-    def upload_once(self, made: Callable[[], Path], target: str, what: str) -> None:
-        """A file that is named by its content, unless it is there."""
+    def store_once(self, made: Callable[[], Path], directory: str, name: str, what: str) -> str:
+        """Where the archive of this name is, which is stored there unless it is already. Its name
+        on HDFS has the digest of its bytes besides."""
+        with hdfs_errors(f"checking {directory}"):
+            found = stored_archive(self._files, directory, name)
+        if found is None:
+            local = made()
+            found = f"{directory}/{named_by_digest(name, sha256_of(local))}"
+            return self.upload_once(local, found, what)
+        self._compare(found, what)
+        return found
+
+    def upload_once(self, local: Path, target: str, what: str) -> str:
+        """Store a file under a name with the digest of its bytes, unless it is there. Returns
+        ``target``."""
+        name = target.rpartition("/")[2]
         with hdfs_errors(f"checking {target}"):
-            if self._files.exists(target):
-                return
-        local = made()
+            is_there = self._files.exists(target)
+        if is_there:
+            self._compare(target, what)
+            return target
         self._report(f"Uploading {what} ({local.stat().st_size / 1e6:.0f} MB), once")
+
+        def send(writer: Writer) -> None:
+            if (digest := _copy(local, writer, progress)) not in name:
+                raise BadConfig(f"{local} has changed during the upload (to {digest})")
+
         with (
             hdfs_errors(f"uploading {local} to {target}"),
             self._open_progress(f"Uploading {what}") as progress,
         ):
             progress.begin(1, local.stat().st_size)
-            put_once(self._files, target, lambda writer: _copy(local, writer, progress))
+            put_once(self._files, target, send)
+        return target
+
+    def _compare(self, target: str, what: str) -> None:
+        """Compare what lies there with the digest in its name, once on this machine. Raises
+        BadConfig."""
+        with hdfs_errors(f"reading {target}"):
+            status = self._files.stat(target)
+            name = uris.name(status.path)
+            note = self._site.cache / COMPARED_FOLDER / name
+            state = f"{status.mtime_ms} {status.length}"
+            if status.length > MOST_COMPARED_BYTES or _text_of(note) == state:
+                return
+            with (
+                self._open_progress(f"Comparing {what}") as progress,
+                self._files.open_reader(target) as reader,
+            ):
+                progress.begin(1, status.length)
+                digest = _digest_of(lambda: reader.read(_CHUNK), progress)
+        if digest not in name:
+            raise BadConfig(
+                f"{status.path} is not what was stored there: its digest is {digest}",
+                hint=f"hdfs dfs -rm {status.path}, and submit again: it is stored anew.",
+            )
+        with suppress(OSError):
+            note.parent.mkdir(parents=True, exist_ok=True)
+            note.write_text(state)
 
     def must_be_own(self, path: str, *, is_code: bool = True) -> None:
         """See ``PathOwners.must_be_own``."""
@@ -97,8 +158,49 @@ class HdfsStore:
         )
 
 
-def _copy(local: Path, writer: Writer, progress: Progress) -> None:
+def named_by_digest(name: str, digest: str) -> str:
+    """``x-0123.tar.gz`` for ``x.tar.gz``."""
+    return f"{name.removesuffix(ARCHIVE_SUFFIX)}-{digest[:DIGEST_LENGTH]}{ARCHIVE_SUFFIX}"
+
+
+def stored_archive(files: FileSystem, directory: str, name: str) -> str | None:
+    """The path on HDFS of the archive with this name, whatever its digest; the oldest, so that the
+    nodes need one only. Raises HdfsError."""
+    try:
+        listed = files.list(directory)
+    except NotFound:
+        return None
+    stem = re.escape(name.removesuffix(ARCHIVE_SUFFIX))
+    pattern = re.compile(rf"{stem}-[0-9a-f]{{{DIGEST_LENGTH}}}{re.escape(ARCHIVE_SUFFIX)}")
+    found = [one for one in listed if pattern.fullmatch(uris.name(one.path))]
+    if not found:
+        return None
+    oldest = min(found, key=lambda one: (one.mtime_ms, one.path))
+    return f"{directory}/{uris.name(oldest.path)}"
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _digest_of(read: Callable[[], bytes], progress: Progress) -> str:
+    digest = hashlib.sha256()
+    while chunk := read():
+        digest.update(chunk)
+        progress.add(len(chunk))
+    return digest.hexdigest()[:DIGEST_LENGTH]
+
+
+def _copy(local: Path, writer: Writer, progress: Progress) -> str:
+    """Returns the digest of what was written."""
     with local.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            writer.write(chunk)
-            progress.add(len(chunk))
+
+        def read() -> bytes:
+            if chunk := stream.read(_CHUNK):
+                writer.write(chunk)
+            return chunk
+
+        return _digest_of(read, progress)

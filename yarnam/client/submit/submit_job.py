@@ -156,10 +156,10 @@ def _packed(
     if spec.packed_from is None:
         return spec
     recipe = packed_environment.recipe_of(spec.packed_from, site.cache, site.environ)
-    target = f"{site.paths.environments}/{recipe.file_name}"
-    HdfsStore(site, report, open_progress).upload_once(
+    target = HdfsStore(site, report, open_progress).store_once(
         lambda: packed_environment.build_environment(recipe, site.cache, report, open_progress),
-        target,
+        site.paths.environments,
+        recipe.file_name,
         "the environment",
     )
     return replace(spec, archive=target, packed_from=None)

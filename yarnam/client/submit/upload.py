@@ -27,7 +27,7 @@ from yarnam.client.environments.interpreter_archive import build_interpreter, ow
 from yarnam.client.environments.runtime_archive import build_runtime, runtime_source
 from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
 from yarnam.client.submit.archives import pack_folder, sha256_of
-from yarnam.client.submit.hdfs_store import HdfsStore, ReportProgress
+from yarnam.client.submit.hdfs_store import DIGEST_LENGTH, HdfsStore, ReportProgress
 from yarnam.client.submit.leftovers.abandoned import SCRATCH_PREFIX, clear_abandoned
 from yarnam.client.submit.preflight import CheckedJob
 from yarnam.client.submit.waiting_jobs import is_anybody_waiting
@@ -200,9 +200,11 @@ class JobUpload:
 
     def _runtime(self) -> LocalizedFile:
         source = runtime_source()
-        target = f"{self._site.paths.runtimes}/{source.file_name}"
-        self._store.upload_once(
-            lambda: build_runtime(source, self._site.cache), target, "the runtime of AM and agents"
+        target = self._store.store_once(
+            lambda: build_runtime(source, self._site.cache),
+            self._site.paths.runtimes,
+            source.file_name,
+            "the runtime of AM and agents",
         )
         return self._store.localized(target, "archive", "PRIVATE")
 
@@ -212,11 +214,13 @@ class JobUpload:
         if os.environ.get(NODE_PYTHON_VARIABLE) and not is_wanted:
             return None
         interpreter = own_interpreter()
-        target = f"{self._site.paths.runtimes}/{interpreter.file_name}"
         what = "the interpreter of AM and agents"
         try:
-            self._store.upload_once(
-                lambda: build_interpreter(interpreter, self._site.cache), target, what
+            target = self._store.store_once(
+                lambda: build_interpreter(interpreter, self._site.cache),
+                self._site.paths.runtimes,
+                interpreter.file_name,
+                what,
             )
         except BadConfig as error:
             if is_wanted:
@@ -270,8 +274,7 @@ class JobUpload:
         if not target.archive:
             return target, None
         if "://" not in spec.archive:
-            local = Path(spec.archive)
-            self._store.upload_once(lambda: local, target.archive, "the environment")
+            self._store.upload_once(Path(spec.archive), target.archive, "the environment")
         return target, self._store.localized(target.archive, "archive", "PRIVATE")
 
     def _ship(self, number: int, file: ShippedFile) -> tuple[ShippedFile, LocalizedFile]:
@@ -380,7 +383,7 @@ def environment_target(paths: UserPaths, spec: EnvironmentSpec) -> EnvironmentSp
     if not spec.archive or "://" in spec.archive:
         return spec
     local = Path(spec.archive)
-    name = f"{sha256_of(local)[:20]}{_archive_suffix(local.name)}"
+    name = f"{sha256_of(local)[:DIGEST_LENGTH]}{_archive_suffix(local.name)}"
     return replace(spec, archive=f"{paths.environments}/{name}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from tests.unit.client.world import World, job_spec
 from yarnam.client.doctor.finding import Health
 from yarnam.client.doctor.private_files import check_secret_files, check_stored_code
+from yarnam.client.submit.hdfs_store import HdfsStore
 from yarnam.client.submit.upload import JobUpload
 from yarnam.core.model.job_spec import EnvironmentSpec, ShippedFile
-from yarnam.errors import NoPermission
+from yarnam.errors import BadConfig, NoPermission
 
 KERBEROS = (
     "<configuration>"
@@ -101,6 +103,63 @@ def test_the_site_may_name_the_owner_of_a_shared_environment(world: World) -> No
     world.site.environ = {**world.site.environ, "YARNAM_TRUSTED_OWNERS": "mlops"}
     submit(world)
     assert len(world.launcher.submitted) == 1
+
+
+def archives_of(world: World) -> list[str]:
+    listed = world.files.list("/user/me/.yarnam/runtime")
+    return [one.path for one in listed if one.path.endswith(".tar.gz")]
+
+
+def test_an_archive_carries_the_digest_of_its_bytes(world: World) -> None:
+    for path in archives_of(world):
+        digest = hashlib.sha256(world.files.read_bytes(path)).hexdigest()
+        assert path.endswith(f"-{digest[:20]}.tar.gz")
+
+
+def test_other_bytes_under_its_name_are_refused(world: World) -> None:
+    submit(world)
+    runtime = archives_of(world)[1]
+    content = world.files.read_bytes(runtime)
+    world.files.write_bytes(runtime, content[::-1], overwrite=True)
+    with pytest.raises(BadConfig, match=f"{runtime} is not what was stored") as refused:
+        submit(world)
+    assert f"hdfs dfs -rm {runtime}" in refused.value.hint
+    world.files.delete(runtime)
+    submit(world)
+    assert world.files.read_bytes(runtime) == content
+
+
+def test_archives_are_compared_once_on_a_machine(world: World) -> None:
+    read: list[str] = []
+
+    def note(operation: str, path: str) -> None:
+        if operation == "open" and path.endswith(".tar.gz"):
+            read.append(path)
+
+    world.files.fail = note
+    submit(world)
+    assert sorted(read) == archives_of(world)
+    submit(world)
+    assert sorted(read) == archives_of(world)
+
+
+def test_of_two_with_the_same_content_the_older_is_used(world: World) -> None:
+    [path, _] = archives_of(world)
+    again = path.replace(path[-27:-7], "f" * 20)
+    world.files.write_bytes(again, b"made elsewhere")
+    world.files.write_bytes(f"{path}.removing", b"")
+    spec = world.client.submit(job_spec())
+    record = world.json_of(f"{spec.directory}/job.json")
+    assert f"hdfs://memory{path}" in record["stored"]
+
+
+def test_a_file_that_changes_while_it_is_sent_is_not_stored(world: World, tmp_path: Path) -> None:
+    local = tmp_path / "env.tar.gz"
+    local.write_bytes(b"after")
+    target = f"{world.site.paths.environments}/{'0' * 20}.tar.gz"
+    with pytest.raises(BadConfig, match="has changed during the upload"):
+        HdfsStore(world.site, lambda _: None).upload_once(local, target, "the environment")
+    assert not world.files.exists(target)
 
 
 def test_doctor_lists_what_a_submit_would_refuse(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tarfile
@@ -431,7 +432,8 @@ def test_a_packed_environment_is_made_once_and_stays(
     )
     directories = [world.client.submit(job_spec(environment=given)).directory for _ in range(2)]
     assert len(made) == 1
-    target = f"{world.site.paths.environments}/{made[0]}.tar.gz"
+    digest = hashlib.sha256(b"an environment").hexdigest()[:20]
+    target = f"{world.site.paths.environments}/{made[0]}-{digest}.tar.gz"
     for directory in directories:
         record = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord)
         assert record.job.environment == EnvironmentSpec("bin/python", target)
