@@ -23,8 +23,10 @@ IN_USE_S = 86400.0
 
 COMPARED_FOLDER = "compared"
 """Notes of the archives on HDFS that were compared with their digests."""
+RESOLVED_FOLDER = "resolved"
+"""The packages that requirements files have asked for, with versions and hashes."""
 
-_FOLDERS = ("environments", "interpreters", "runtime", COMPARED_FOLDER)
+_FOLDERS = ("environments", "interpreters", "runtime", COMPARED_FOLDER, RESOLVED_FOLDER)
 
 
 @dataclass(frozen=True, slots=True)

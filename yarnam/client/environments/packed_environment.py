@@ -8,12 +8,14 @@ conda-pack has it.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import subprocess
 import tarfile
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,11 +29,17 @@ from yarnam.client.environments.interpreter_archive import (
     own_interpreter,
     pack_tree,
 )
-from yarnam.client.environments.local_cache import BUILDING_PREFIX, is_cached
-from yarnam.client.environments.package_installer import export_uv_lock, install
+from yarnam.client.environments.local_cache import BUILDING_PREFIX, RESOLVED_FOLDER, is_cached
+from yarnam.client.environments.package_installer import (
+    export_uv_lock,
+    index_settings,
+    install,
+    resolve,
+)
 from yarnam.client.environments.requirement_files import (
     RequirementLine,
     local_wheels,
+    option_lines,
     plain_lines,
     requirement_lines,
 )
@@ -45,16 +53,21 @@ from yarnam.client.environments.site_packages import (
     refuse_what_stays_here,
 )
 from yarnam.core.model.job_spec import PackedFrom, PackSource
-from yarnam.errors import BadSpec
+from yarnam.errors import BadConfig, BadSpec
 
-FORMAT = 1
+FORMAT = 2
 """Goes into the name: raise it when what is packed changes."""
+
+RESOLVED_FOR_S = 3600.0
+"""How long the packages that a file asked for count as what it asks for now."""
 
 PEX_LIMIT_S = 600.0
 """The time for a PEX file's own start, which unpacks it."""
 
 _GZIP_LEVEL = 1
 """Shared libraries are most of it."""
+
+log = logging.getLogger(__name__)
 
 OpenProgress = Callable[[str], AbstractContextManager[Progress]]
 Report = Callable[[str], None]
@@ -86,7 +99,7 @@ def recipe_of(given: PackedFrom, cache: Path, environ: Mapping[str, str]) -> Rec
     if given.kind is PackSource.PEX:
         key = _key(given, [interpreter.key.encode(), source.read_bytes()])
         return Recipe(key, lambda tree, _: _fill_from_pex(interpreter, source, cache, tree))
-    return _of_requirements(given, source, interpreter, cache)
+    return _of_requirements(given, source, interpreter, cache, environ)
 
 
 def build_environment(
@@ -117,7 +130,11 @@ def _key(given: PackedFrom, parts: Sequence[bytes]) -> str:
 
 
 def _of_requirements(
-    given: PackedFrom, source: Path, interpreter: Interpreter, cache: Path
+    given: PackedFrom,
+    source: Path,
+    interpreter: Interpreter,
+    cache: Path,
+    environ: Mapping[str, str],
 ) -> Recipe:
     if given.kind is PackSource.PYPROJECT:
         source /= "pyproject.toml"
@@ -133,26 +150,71 @@ def _of_requirements(
     files = [*dict.fromkeys([source, *(line.file for line in lines)])]
     if is_plain:
         files += local_wheels(source.parent, lines)
-    parts = [interpreter.key.encode(), *(file.read_bytes() for file in files)]
+    settings = index_settings(source, environ)
+    parts = [interpreter.key.encode(), *settings, *(file.read_bytes() for file in files)]
+    resolved = ""
+    if given.kind is not PackSource.LOCK:
+        note = cache / RESOLVED_FOLDER / _key(given, parts)
+        resolved = _resolved(source, lines, interpreter, note)
+        parts.append(resolved.encode())
 
     def fill(tree: Path, report: Report) -> None:
         python = _copy_of(interpreter, cache, tree)
         report(f"Installing the packages of {source.name}")
-        _install(python, source, lines, given.kind is PackSource.LOCK, tree)
+        if given.kind is PackSource.LOCK:
+            _install_lock(python, source, lines, tree)
+        else:
+            # Not in the environment, which others may read: URLs may have passwords.
+            file = tree.parent / "resolved.txt"
+            options = option_lines(lines) if is_plain else []
+            file.write_text("\n".join([*options, resolved]), encoding="utf-8")
+            install(python, source, file, lines, with_hashes=_has_all_hashes(resolved))
         _finish(tree, interpreter)
 
     return Recipe(_key(given, parts), fill)
 
 
-def _install(
-    python: Path, source: Path, lines: Sequence[RequirementLine], is_lock: bool, tree: Path
-) -> None:
+def _resolved(
+    source: Path, lines: Sequence[RequirementLine], interpreter: Interpreter, note: Path
+) -> str:
+    """What the file's packages are now: jobs that are submitted one after another get the same for
+    an hour. Raises BadSpec, BadConfig if they cannot be resolved, unless they were before."""
+    earlier, age_s = "", 0.0
+    with suppress(OSError, UnicodeDecodeError):
+        earlier, age_s = note.read_text("utf-8"), time.time() - note.stat().st_mtime
+    if earlier and 0 <= age_s < RESOLVED_FOR_S:
+        return earlier
+    try:
+        found = resolve(source, lines, interpreter.executable)
+    except (BadSpec, BadConfig) as error:
+        if not earlier:
+            raise
+        log.warning(
+            "The packages of %s are those of %.0f h ago, since they cannot be resolved now: %s",
+            source, age_s / 3600, error.message,
+        )  # fmt: skip
+        return earlier
+    note.parent.mkdir(parents=True, exist_ok=True)
+    draft = note.with_name(f"{BUILDING_PREFIX}{note.name}-{os.getpid()}")
+    draft.touch(0o600)
+    draft.write_text(found, encoding="utf-8")
+    draft.replace(note)
+    return found
+
+
+def _has_all_hashes(resolved: str) -> bool:
+    joined = resolved.replace("\\\n", " ").splitlines()
+    packages = [line for line in joined if line.strip() and line.strip()[0] not in "#-"]
+    return bool(packages) and all("--hash=" in line for line in packages)
+
+
+def _install_lock(python: Path, source: Path, lines: Sequence[RequirementLine], tree: Path) -> None:
     if source.name != "uv.lock":
-        install(python, source, lines, with_hashes=is_lock and source.suffix == ".txt")
+        install(python, source, source, lines, with_hashes=source.suffix == ".txt")
         return
     exported = tree.parent / "requirements.txt"
     export_uv_lock(source, exported)
-    install(python, exported, plain_lines(exported), with_hashes=True)
+    install(python, exported, exported, plain_lines(exported), with_hashes=True)
 
 
 def _of_venv(given: PackedFrom, folder: Path, cache: Path) -> Recipe:

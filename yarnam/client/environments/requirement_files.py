@@ -14,6 +14,10 @@ MAX_FILES = 100
 
 _INCLUDE = re.compile(r"^(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)")
 _EDITABLE = re.compile(r"^(?:-e|--editable)\b")
+_OPTION = re.compile(
+    r"^(-i|--index-url|--extra-index-url|-f|--find-links|--no-index|--trusted-host|--no-binary"
+    r"|--only-binary|--prefer-binary|--pre)(?:[\s=]+(\S+)|$)"
+)
 _LOCAL = re.compile(r"^(?:file:(?://)?)?((?:/|\.{1,2}(?:/|$))[^\s;\[]*)")
 _NAME = re.compile(r"""(?:^|["'])\s*([A-Za-z0-9][A-Za-z0-9._-]*)""")
 
@@ -57,6 +61,17 @@ def _lines(file: Path, seen: list[Path]) -> Iterator[RequirementLine]:
         yield line
         if include := _INCLUDE.match(line.text):
             yield from _lines((file.parent / include[1]).resolve(), seen)
+
+
+def option_lines(lines: list[RequirementLine]) -> list[str]:
+    """The lines that say where packages come from, with full paths."""
+    found = []
+    for line in lines:
+        if option := _OPTION.match(line.text):
+            value = option[2] or ""
+            path = line.file.parent / value
+            found.append(f"{option[1]} {path if value and path.exists() else value}".rstrip())
+    return found
 
 
 def plain_lines(file: Path) -> list[RequirementLine]:

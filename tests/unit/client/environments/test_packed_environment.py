@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,8 +16,13 @@ import pytest
 
 from hdfs_utils.transfer import NoProgress
 from yarnam.client.environments import package_installer
-from yarnam.client.environments.packed_environment import build_environment, recipe_of
-from yarnam.client.environments.requirement_files import RequirementLine, lines_named_in
+from yarnam.client.environments.packed_environment import Recipe, build_environment, recipe_of
+from yarnam.client.environments.requirement_files import (
+    RequirementLine,
+    lines_named_in,
+    option_lines,
+    requirement_lines,
+)
 from yarnam.client.site import cache_dir
 from yarnam.core.model.job_spec import PackedFrom, PackSource
 from yarnam.errors import BadConfig, BadSpec
@@ -24,13 +31,13 @@ CACHE = cache_dir(os.environ)
 """Of this user: the interpreter is in it once a test of the cluster has run."""
 
 
-def wheel(folder: Path, name: str = "tiny") -> Path:
+def wheel(folder: Path, name: str = "tiny", version: str = "1.0") -> Path:
     """One module ``tiny``, and a program of that name."""
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    info = f"{name}-1.0.dist-info"
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": "def main():\n    import sys\n    print(sys.prefix)\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": f"[console_scripts]\n{name}-run = {name}:main\n",
     }
@@ -111,6 +118,135 @@ def test_the_name_follows_from_the_content(requirements: Path) -> None:
         second = key_of(PackSource.REQUIREMENTS, requirements)
         assert second != first
         first = second
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index with ``tiny`` 1.0, the only one."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    wheel(folder)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setattr(package_installer, "find_uv", lambda: "")
+    return folder
+
+
+@pytest.fixture
+def unpinned(tmp_path: Path) -> Path:
+    file = tmp_path / "requirements.txt"
+    file.write_text("tiny\n")
+    return file
+
+
+def recipe(file: Path, cache: Path) -> Recipe:
+    return recipe_of(PackedFrom(PackSource.REQUIREMENTS, str(file)), cache, os.environ)
+
+
+def age(cache: Path, hours: float) -> None:
+    for note in (cache / "resolved").iterdir():
+        os.utime(note, (time.time() - hours * 3600,) * 2)
+
+
+def test_a_corrected_index_gives_another_environment(
+    index: Path, unpinned: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    wrong = wheel(index, version="9.0")
+    first = recipe(unpinned, cache).key
+    wrong.unlink()
+    assert recipe(unpinned, cache).key == first, "jobs in a row get the same"
+    age(cache, 2)
+    corrected = recipe(unpinned, cache).key
+    assert corrected != first
+    with zipfile.ZipFile(index / "tiny-1.0-py3-none-any.whl", "a") as archive:
+        archive.writestr("tiny_more.py", "")
+    age(cache, 2)
+    assert recipe(unpinned, cache).key not in (first, corrected), "the hash is another"
+
+
+def test_so_do_other_index_settings(
+    index: Path, unpinned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = recipe(unpinned, tmp_path / "cache").key
+    (tmp_path / "pip.conf").write_text("[global]\ntimeout = 10\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    second = recipe(unpinned, tmp_path / "cache").key
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://index.example/simple")
+    assert len({first, second, recipe(unpinned, tmp_path / "cache").key}) == 3
+
+
+def test_without_an_index_the_packages_are_those_of_before(
+    index: Path, unpinned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = recipe(unpinned, tmp_path / "cache").key
+    (index / "tiny-1.0-py3-none-any.whl").unlink()
+    age(tmp_path / "cache", 5)
+    assert recipe(unpinned, tmp_path / "cache").key == first
+    assert "are those of 5 h ago" in caplog.text
+    with pytest.raises(BadSpec, match=r"requirements\.txt:1: tiny"):
+        recipe(unpinned, tmp_path / "other")
+
+
+def test_no_code_of_an_index_is_built_here(index: Path, unpinned: Path, tmp_path: Path) -> None:
+    """A higher version as a source archive would run its ``setup.py`` on this machine."""
+    ran = tmp_path / "ran"
+    with tarfile.open(index / "tiny-99.0.tar.gz", "w:gz") as archive:
+        text = f"open({str(ran)!r}, 'w')\n".encode()
+        entry = tarfile.TarInfo("tiny-99.0/setup.py")
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
+    recipe(unpinned, tmp_path / "cache")
+    assert not ran.exists()
+    [note] = (tmp_path / "cache" / "resolved").iterdir()
+    assert note.read_text().startswith("tiny==1.0 --hash=sha256:")
+    (index / "tiny-1.0-py3-none-any.whl").unlink()
+    with pytest.raises(BadSpec, match="No matching distribution"):
+        recipe(unpinned, tmp_path / "other")
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_source"),
+    [
+        ("--no-binary tiny", True),
+        ("tiny @ git+https://git.example/tiny", True),
+        ("./tiny-1.0.tar.gz", True),
+        ("https://index.example/tiny-1.0.zip#sha256=0", True),
+        ("./tiny-1.0-py3-none-any.whl", False),
+        ("digit-utils==1.0", False),
+        ("--only-binary :all:", False),
+    ],
+)
+def test_a_line_may_ask_for_sources(tmp_path: Path, text: str, is_source: bool) -> None:
+    lines = [RequirementLine(tmp_path / "requirements.txt", 1, text)]
+    assert package_installer.asks_for_sources(lines) is is_source
+
+
+@pytest.mark.slow
+def test_a_package_that_changes_after_it_was_resolved_is_refused(
+    index: Path, unpinned: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "interpreters").symlink_to(CACHE / "interpreters")
+    found = recipe(unpinned, tmp_path / "cache")
+    with zipfile.ZipFile(index / "tiny-1.0-py3-none-any.whl", "a") as archive:
+        archive.writestr("tiny_more.py", "")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    with pytest.raises(BadSpec, match="DO NOT MATCH THE HASHES"):
+        found.fill(tree, lambda _: None)
+
+
+def test_options_go_along_with_full_paths(tmp_path: Path) -> None:
+    (tmp_path / "wheels").mkdir()
+    file = tmp_path / "requirements.txt"
+    file.write_text("--find-links wheels\n-i https://index.example/simple\ntiny\n--pre\n")
+    assert option_lines(requirement_lines(file)) == [
+        f"--find-links {tmp_path}/wheels",
+        "-i https://index.example/simple",
+        "--pre",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -218,5 +354,5 @@ def test_what_only_uv_reads_is_refused_without_it(
 ) -> None:
     monkeypatch.setattr(package_installer, "find_uv", lambda: "")
     with pytest.raises(BadSpec, match="can be read by uv only") as refused:
-        package_installer.install(Path("x"), tmp_path / "pylock.toml", [], with_hashes=False)
+        package_installer.resolve(tmp_path / "pylock.toml", [], Path("x"))
     assert "yarnam[environments]" in refused.value.hint

@@ -425,6 +425,7 @@ def test_a_packed_environment_is_made_once_and_stays(
         return tmp_path / "made"
 
     monkeypatch.setattr(packed_environment, "build_environment", build)
+    monkeypatch.setattr(packed_environment, "resolve", lambda file, *_: file.read_text())
     file = tmp_path / "requirements.txt"
     file.write_text("numpy==2\n")
     given = EnvironmentSpec(
