@@ -24,9 +24,15 @@ look_for_doubt() {
     rest="${rest%/*}"
     paths+=("${rest:-/}")
   done
+  doubt="its path has a control character"
+  [[ "$1" == *[[:cntrl:]]* ]] && return
   doubt=""
   facts="$(stat -c '%u %f %n' -- "${paths[@]}" 2>&1)" || doubt="$facts"
   while [ -z "$doubt" ] && read -r owner mode path; do
+    if ! [[ "$owner $mode" =~ ^[0-9]+\ [0-9a-f]+$ ]]; then
+      doubt="it is not known whose it is"
+      return
+    fi
     mode=$((16#$mode))
     if (((mode & 0170000) == 0120000)); then
       doubt="$path is a symbolic link"

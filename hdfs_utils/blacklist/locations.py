@@ -72,7 +72,13 @@ def guards(parent: FileStatus, location: FileStatus, below: str = "") -> bool:
         return location.owner in (parent.owner, below) and not _is_wider(
             location, parent, sticky=True
         )
-    return not _is_wider(location, parent, sticky=False)
+    return _may_make(location, parent) and not _is_wider(location, parent, sticky=False)
+
+
+def _may_make(location: FileStatus, parent: FileStatus) -> bool:
+    """Whether the place belongs to one who may write beside it, and not to one who once could."""
+    is_team = parent.permission & _GROUP_WRITE and location.group == parent.group
+    return bool(location.owner == parent.owner or is_team or parent.permission & _OTHER_WRITE)
 
 
 def _is_wider(location: FileStatus, parent: FileStatus, *, sticky: bool) -> bool:

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from hdfs_utils.backends.local import LocalFileSystem
 from hdfs_utils.checkpoints.format.shard_file import Identity, write_to
 from hdfs_utils.checkpoints.format.values import Source
 from hdfs_utils.concurrency.process_locks import try_lock
-from hdfs_utils.errors import QuotaExceeded
+from hdfs_utils.errors import PermissionDenied, QuotaExceeded
 
 # Share of the disk that stays free: a full disk stops a NodeManager (its default is 90 % used).
 FREE_SHARE = 0.1
@@ -55,9 +56,11 @@ class Spool:
 
         Raises:
             QuotaExceeded: it is too large.
+            PermissionDenied: another user has made the directory, or may write there.
         """
         size = sum(source.length for source in sources)
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _refuse_foreign(self.directory)
         take_lock(self.directory)
         self._check_space(size)
         path = self.directory / f"{name}.{os.getpid()}.shard"
@@ -86,6 +89,15 @@ class Spool:
         if disk.free - size < FREE_SHARE * disk.total:
             message = f"{size} bytes would leave less than a tenth of the disk"
             raise QuotaExceeded(message, path=str(self.directory), operation="spool")
+
+
+def _refuse_foreign(directory: Path) -> None:
+    """A directory in /tmp may have been made by somebody who wants to read what is put there."""
+    found = directory.lstat()
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    if not is_own or found.st_mode & stat.S_IWOTH:
+        message = "belongs to another user, or others may write to it"
+        raise PermissionDenied(message, path=str(directory), operation="spool")
 
 
 def note_of(shard: Path) -> Path:

@@ -161,20 +161,17 @@ def _of_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spool_directory() -> Path:
+    """On a local disk: in a container, below a directory that YARN made for the application and
+    deletes with it. Elsewhere the name cannot be guessed, so that no other user makes it first."""
+    import secrets
+    import tempfile
     from pathlib import Path
 
-    return Path(_local_disk()) / f"checkpoints-{os.getpid()}"
-
-
-def _local_disk() -> str:
-    """A directory on a local disk: in a container, one that YARN made for the application and
-    deletes with it."""
-    import tempfile
-
+    name = f"checkpoints-{os.getpid()}"
     for directory in os.environ.get("LOCAL_DIRS", "").split(","):
         if directory and os.access(directory, os.W_OK):
-            return directory
-    return tempfile.gettempdir()
+            return Path(directory) / name
+    return Path(tempfile.gettempdir()) / f"{name}-{secrets.token_hex(8)}"
 
 
 __all__ = ["JobCheckpointer", "open"]

@@ -10,6 +10,7 @@ import enum
 import io
 import pickle
 import pickletools
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,9 @@ _ALLOWED = frozenset(
     ]
 )
 
+SAFE_LOADER = (2, 6)
+"""The PyTorch whose ``weights_only`` keeps its promise: CVE-2025-32434."""
+
 _PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
 
 
@@ -45,6 +49,12 @@ class Stored:
 
     name: str
     dtype: str = ""
+
+
+def has_safe_loader(version: str) -> bool:
+    """Whether ``torch.load(weights_only=True)`` of this version runs no code of the file."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= SAFE_LOADER
 
 
 def loads(data: bytes) -> Any:

@@ -263,7 +263,15 @@ class DcpReader(StorageReader):  # type: ignore[misc]
 
     def _check_object(self, name: str, data: bytes) -> None:
         """PyTorch's planner unpickles all but tensors, and calls what the pickle names. So
-        PyTorch's own safe loader reads it first."""
+        PyTorch's own safe loader reads it first, where it is one."""
+        if not metadata_pickle.has_safe_loader(torch.__version__):
+            message = (
+                f"{name!r:.200} is not a tensor, and torch.load(weights_only=True) of PyTorch "
+                f"{torch.__version__} can run code (CVE-2025-32434): use PyTorch 2.6 or newer, or "
+                "save tensors alone"
+            )
+            path = self._opened.checkpoint.path
+            raise NotSupported(message, path=path, operation="load")
         try:
             torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:

@@ -6,6 +6,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from yarnam.client.environments.local_cache import (
     IN_USE_S,
     MOST_BYTES,
@@ -15,6 +17,7 @@ from yarnam.client.environments.local_cache import (
     is_cached,
     surplus,
 )
+from yarnam.errors import BadConfig
 
 NOW_S = time.time()
 
@@ -35,6 +38,40 @@ def test_unused_archives_and_those_beyond_the_size_go() -> None:
     assert names(surplus(three, NOW_S)) == {"3"}
     in_use = [archive(f"{n}", n, MOST_BYTES) for n in (1, 2, 3)]
     assert not surplus(in_use, NOW_S)
+
+
+@pytest.mark.parametrize("folder", ["home", "home/cache", "home/cache/runtime"])
+@pytest.mark.parametrize("what", ["everybody", "group", "owner"])
+def test_a_cache_that_others_could_fill_is_not_used(tmp_path: Path, folder: str, what: str) -> None:
+    found = tmp_path / "home" / "cache" / "runtime" / "r.tar.gz"
+    found.parent.mkdir(parents=True)
+    found.write_bytes(b"x")
+    assert is_cached(found)
+    if what == "owner":
+        if os.geteuid() != 0:
+            pytest.skip("gives a directory to another user")
+        os.chown(tmp_path / folder, 65534, -1)
+    elif what == "group":
+        if os.geteuid() != 0:
+            pytest.skip("gives a directory to another group")
+        os.chown(tmp_path / folder, -1, 65534)
+        (tmp_path / folder).chmod(0o775)
+    else:
+        (tmp_path / folder).chmod(0o777)
+    with pytest.raises(BadConfig, match=r"local cache .* is not used") as refused:
+        is_cached(found)
+    assert str(tmp_path / folder) in refused.value.message.rpartition(": ")[2]
+    if what == "everybody":
+        (tmp_path / folder).chmod(0o1777)
+        assert is_cached(found)
+
+
+def test_an_archive_that_others_could_have_written_is_made_again(tmp_path: Path) -> None:
+    found = tmp_path / "home" / "cache" / "runtime" / "r.tar.gz"
+    found.parent.mkdir(parents=True)
+    found.write_bytes(b"x")
+    found.chmod(0o666)
+    assert not is_cached(found)
 
 
 def test_what_is_used_again_stays(tmp_path: Path) -> None:

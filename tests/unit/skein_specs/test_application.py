@@ -306,8 +306,8 @@ def test_nobody_is_ended_when_java_has_gone_already(tmp_path: Path) -> None:
 class ClientPython:
     """A file at the path that Python has on the submitting machine; it says that it was run."""
 
-    def __init__(self, directory: Path) -> None:
-        self.home = directory / "scratch" / "conda"
+    def __init__(self, directory: Path, home: str = "conda") -> None:
+        self.home = directory / "scratch" / home
         self.file = self.home / "bin" / f"python{HERE}"
         self.file.parent.mkdir(parents=True, mode=0o755)
         self.file.write_text(f'#!/bin/sh\necho taken >&2\nexec {sys.executable} "$@"\n')
@@ -359,6 +359,17 @@ def test_the_client_s_python_is_not_taken_through_a_link(client_python: ClientPy
     said = client_python.launch().stderr
     assert "taken" not in said
     assert f"{client_python.home} is a symbolic link." in said
+
+
+@pytest.mark.parametrize("name", ["con\nda", "con\n0 41ed /da", "con\tda", "con\x1bda", "con\r"])
+def test_the_client_s_python_is_not_taken_under_a_name_that_breaks_rows(
+    tmp_path: Path, name: str
+) -> None:
+    found = ClientPython(tmp_path, name)
+    found.home.parent.chmod(0o777)
+    said = found.launch().stderr
+    assert "taken" not in said
+    assert "its path has a control character" in said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,19 @@ def test_outside_of_a_job(tmp_path: Path) -> None:
     assert found is not None
     assert found[0].step == 1
     assert saved.inner.retention == Retention(CheckpointSpec().keep)
+
+
+def test_outside_of_a_job_nobody_knows_the_spool_s_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    names = set()
+    for _ in range(2):
+        with train.checkpoint.open(f"file://{tmp_path}/c") as saved:
+            assert saved.inner._spool is not None
+            names.add(saved.inner._spool.directory)
+    assert len(names) == 2
+    assert {path.parent for path in names} == {tmp_path}
 
 
 def test_in_a_job_the_spec_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

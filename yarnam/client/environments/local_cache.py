@@ -3,13 +3,18 @@ hundred megabytes to gigabytes each. Those that are used stay."""
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import shutil
+import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from yarnam.errors import BadConfig
 
 BUILDING_PREFIX = "building-"
 """Directories in which archives are made."""
@@ -48,9 +53,49 @@ def surplus(archives: Sequence[CachedArchive], now_s: float) -> list[CachedArchi
     return found
 
 
+def check_cache(folder: Path) -> None:
+    """Raise BadConfig if another user could have put there what is found in a folder of the cache:
+    it, the cache or the directory that holds the cache was made by somebody else, or is open to
+    others."""
+    for part in (folder.parents[1], folder.parent, folder):
+        with suppress(FileNotFoundError):
+            if reason := _why_open(part, part.stat()):
+                raise BadConfig(
+                    f"the local cache {folder.parent} is not used, since what is in it runs as you:"
+                    f" {reason}",
+                    hint="Name a directory of your own (YARNAM_HOME or XDG_CACHE_HOME), or take"
+                    " the right to write from others (chmod go-w).",
+                )
+
+
+def _why_open(path: Path, status: os.stat_result) -> str:
+    if status.st_uid not in (0, os.geteuid()):
+        return f"{path} belongs to another user"
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
+        return ""  # Nobody else can touch in it what is ours.
+    if status.st_mode & stat.S_IWOTH:
+        return f"everybody may write to {path}"
+    is_shared = status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid)
+    return f"a group may write to {path}" if is_shared else ""
+
+
+def _is_private_group(gid: int) -> bool:
+    """Whether this is the group that many systems make for each user alone."""
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return user.pw_gid == gid and not set(group.gr_mem) - {user.pw_name}
+
+
 def is_cached(archive: Path) -> bool:
-    """Whether the archive is there; it counts as used now."""
-    if not archive.exists():
+    """Whether the archive is there, and this user's own; it counts as used now. Raises as
+    ``check_cache``."""
+    check_cache(archive.parent)
+    try:
+        if _why_open(archive, archive.stat()):
+            return False
+    except OSError:
         return False
     with suppress(OSError):
         os.utime(archive)

@@ -29,7 +29,12 @@ from yarnam.client.environments.interpreter_archive import (
     own_interpreter,
     pack_tree,
 )
-from yarnam.client.environments.local_cache import BUILDING_PREFIX, RESOLVED_FOLDER, is_cached
+from yarnam.client.environments.local_cache import (
+    BUILDING_PREFIX,
+    RESOLVED_FOLDER,
+    check_cache,
+    is_cached,
+)
 from yarnam.client.environments.package_installer import (
     export_uv_lock,
     index_settings,
@@ -179,6 +184,7 @@ def _resolved(
 ) -> str:
     """What the file's packages are now: jobs that are submitted one after another get the same for
     an hour. Raises BadSpec, BadConfig if they cannot be resolved, unless they were before."""
+    check_cache(note.parent)
     earlier, age_s = "", 0.0
     with suppress(OSError, UnicodeDecodeError):
         earlier, age_s = note.read_text("utf-8"), time.time() - note.stat().st_mtime

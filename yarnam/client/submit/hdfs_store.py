@@ -16,7 +16,7 @@ from hdfs_utils.transfer import NoProgress, Progress
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import put_once
-from yarnam.client.environments.local_cache import COMPARED_FOLDER
+from yarnam.client.environments.local_cache import COMPARED_FOLDER, check_cache
 from yarnam.client.site import Site
 from yarnam.client.submit.archives import sha256_of
 from yarnam.errors import BadConfig
@@ -120,6 +120,7 @@ class HdfsStore:
             name = uris.name(status.path)
             note = self._site.cache / COMPARED_FOLDER / name
             state = f"{status.mtime_ms} {status.length}"
+            check_cache(note.parent)
             if status.length > MOST_COMPARED_BYTES or _text_of(note) == state:
                 return
             with (

@@ -89,6 +89,9 @@ def _dir(permission: int, owner: str = "alice", group: str = "team") -> FileStat
         (_dir(0o775), _dir(0o775), "", True),
         (_dir(0o775), _dir(0o775, "bob"), "", True),
         (_dir(0o775), _dir(0o775, group="all"), "", False),
+        (_dir(0o755), _dir(0o755, "mallory"), "", False),
+        (_dir(0o775), _dir(0o755, "mallory", group="all"), "", False),
+        (_dir(0o777), _dir(0o755, "bob"), "", True),
         (_dir(0o777), _dir(0o777), "", True),
         (_dir(0o777), _dir(0o775, group="all"), "", True),
         # /tmp: everybody may make a place there, so whose it is decides.

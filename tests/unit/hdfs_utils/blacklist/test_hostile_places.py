@@ -38,7 +38,7 @@ class OwnedFiles(MemoryFiles):
     def _status(self, plain: str, node: Any) -> FileStatus:
         status = super()._status(plain, node)
         owner, dash, _ = plain.rpartition("/")[2].partition("-")
-        return replace(status, owner=owner) if dash else status
+        return replace(status, owner=owner) if dash and not status.is_dir else status
 
     def open_reader(self, path: str) -> Any:
         self.opened.append(path)

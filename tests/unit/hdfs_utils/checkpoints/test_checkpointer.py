@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -29,6 +30,7 @@ from hdfs_utils.checkpoints import (
     catalog,
     pruning,
 )
+from hdfs_utils.checkpoints.format.shard_file import Identity
 from hdfs_utils.errors import (
     AlreadyExists,
     CorruptData,
@@ -290,6 +292,25 @@ def test_in_safe_mode_a_save_is_spooled_and_lands_later(fs: MemoryFiles, tmp_pat
     found = one.load()
     assert found is not None
     np.testing.assert_array_equal(found[1]["w"], state(3))
+
+
+@pytest.mark.parametrize("made", ["open", "link", "foreign"])
+def test_a_spool_that_somebody_else_has_made_is_refused(tmp_path: Path, made: str) -> None:
+    directory = tmp_path / "spool"
+    if made == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        directory.symlink_to(tmp_path / "elsewhere")
+    else:
+        directory.mkdir(mode=0o700)
+    if made == "open":
+        directory.chmod(0o777)
+    if made == "foreign":
+        if os.geteuid() != 0:
+            pytest.skip("gives a directory to another user")
+        os.chown(directory, 65534, -1)
+    with pytest.raises(PermissionDenied, match="another user"):
+        Spool(directory).put("s", Identity(1, 1, 0, 1), [])
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_without_a_spool_it_fails_and_the_limit_is_named(fs: MemoryFiles, tmp_path: Path) -> None:

@@ -313,6 +313,7 @@ def test_objects_pass_the_safe_loader_before_a_planner_unpickles_them(
         return None
 
     torch.load = load
+    torch.__version__ = "2.6.0+cu124"
     given: list[bytes] = []
     planner = types.SimpleNamespace(load_bytes=lambda _item, value: given.append(value.read()))
 
@@ -329,6 +330,25 @@ def test_objects_pass_the_safe_loader_before_a_planner_unpickles_them(
     with pytest.raises(NotSupported, match=r"'epoch'.*add_safe_globals.*posix\.system"):
         read(pickle.dumps(Evil(os.system, "true")))
     assert len(given) == 1
+    torch.__version__ = "2.5.1"
+    with pytest.raises(NotSupported, match=r"'epoch'.*CVE-2025-32434.*2\.6 or newer"):
+        read(pickle.dumps({"epoch": 3}))
+    assert len(given) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "is_safe"),
+    [
+        ("2.5.1+cu121", False),
+        ("1.13.0", False),
+        ("2.6.0", True),
+        ("2.10.0a0+git1", True),
+        ("3.0", True),
+        ("unknown", False),
+    ],
+)
+def test_a_loader_is_safe_from_2_6_on(version: str, is_safe: bool) -> None:
+    assert metadata_pickle.has_safe_loader(version) is is_safe
 
 
 def test_a_few_bytes_take_no_memory() -> None:
