@@ -42,13 +42,12 @@ def resolve(file: Path, lines: Sequence[RequirementLine], python: Path) -> str:
     """All packages that ``file`` asks for on ``python``, which is this Python, in the form of a
     requirements file: with exact versions, and with hashes as far as the index has them. Raises as
     ``install``."""
-    binary = [] if asks_for_sources(lines) else _ONLY_BINARY
     if uv := find_uv():
         command = [uv, "pip", "compile", "--python", str(python), "--generate-hashes", "--quiet"]
-        command += ["--no-header", "--no-annotate", *binary, str(file)]
+        command += ["--no-header", "--no-annotate", *_only_binary(lines), str(file)]
         return run_installer(command, file, lines)
     command = [*_pip(file), "install", "--dry-run", "--ignore-installed", "--report", "-"]
-    report = run_installer([*command, *_QUIET_PIP, *binary, "-r", str(file)], file, lines)
+    report = run_installer([*command, *_QUIET_PIP, *_ONLY_BINARY, "-r", str(file)], file, lines)
     try:
         rows = decode_record(report.encode(), max_bytes=MAX_REPORT_BYTES).records(
             "install", max_count=MAX_PACKAGES
@@ -93,13 +92,15 @@ def install(
     Raises BadSpec with the lines that the installer complains of, and BadConfig: there is no
     installer, or it does not end."""
     is_whole = resolved != file
+    binary = _ONLY_BINARY
     if uv := find_uv():
+        binary = _only_binary(lines)
         command = [uv, "pip", "install", "--python", str(python), "--break-system-packages"]
         command += ["--quiet", "--link-mode", "copy"]  # the cache's own files stay as they are
     else:
         command = [*_pip(file), "--python", str(python), "install", "--no-compile", *_QUIET_PIP]
     if is_whole:
-        command += ["--no-deps", *([] if asks_for_sources(lines) else _ONLY_BINARY)]
+        command += ["--no-deps", *binary]
     hashes = ["--require-hashes"] if with_hashes else []
     run_installer([*command, *hashes, "-r", str(resolved)], file, lines)
 
@@ -117,12 +118,13 @@ _QUIET_PIP = ("--disable-pip-version-check", "--no-input", "--quiet")
 _ONLY_BINARY = ["--only-binary", ":all:"]
 """Building from source runs code of whoever uploaded it, on the submitting machine."""
 
-_SOURCE = re.compile(r"--no-binary\b|\b(?:git|hg|svn|bzr)\+|\.(?:tar\.\w+|tgz|zip)(?:$|[\s#;])")
+_SOURCE = re.compile(r"\b(?:git|hg|svn|bzr)\+|\.(?:tar\.\w+|tgz|zip)(?:$|[\s#;])")
 
 
-def asks_for_sources(lines: Sequence[RequirementLine]) -> bool:
-    """Whether a line names a source archive, a repository, or packages to build (--no-binary)."""
-    return any(_SOURCE.search(line.text) for line in lines)
+def _only_binary(lines: Sequence[RequirementLine]) -> list[str]:
+    """For uv, which else refuses the source archives and repositories that the file itself names.
+    pip builds these, and both build what a line ``--no-binary NAME`` names."""
+    return [] if any(_SOURCE.search(line.text) for line in lines) else _ONLY_BINARY
 
 
 def index_settings(file: Path, environ: Mapping[str, str]) -> list[bytes]:

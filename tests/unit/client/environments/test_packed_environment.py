@@ -207,20 +207,28 @@ def test_no_code_of_an_index_is_built_here(index: Path, unpinned: Path, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "is_source"),
+    ("text", "is_allowed"),
     [
-        ("--no-binary tiny", True),
         ("tiny @ git+https://git.example/tiny", True),
         ("./tiny-1.0.tar.gz", True),
         ("https://index.example/tiny-1.0.zip#sha256=0", True),
         ("./tiny-1.0-py3-none-any.whl", False),
+        ("--no-binary tiny", False),
         ("digit-utils==1.0", False),
-        ("--only-binary :all:", False),
     ],
 )
-def test_a_line_may_ask_for_sources(tmp_path: Path, text: str, is_source: bool) -> None:
-    lines = [RequirementLine(tmp_path / "requirements.txt", 1, text)]
-    assert package_installer.asks_for_sources(lines) is is_source
+def test_uv_may_build_where_the_file_itself_names_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, is_allowed: bool
+) -> None:
+    """By a stand-in, which shows how it is called."""
+    tool = tmp_path / "uv"
+    tool.write_text('#!/bin/sh\necho "$@"\n')
+    tool.chmod(0o755)
+    monkeypatch.setattr(package_installer, "find_uv", lambda: str(tool))
+    file = tmp_path / "requirements.txt"
+    given = package_installer.resolve(file, [RequirementLine(file, 1, text)], Path("python3"))
+    assert "--generate-hashes" in given
+    assert ("--only-binary :all:" not in given) is is_allowed
 
 
 @pytest.mark.slow

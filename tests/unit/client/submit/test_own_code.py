@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hdfs_utils.config.gateway import gateway_at
 from tests.unit.client.world import World, job_spec
 from yarnam.client.doctor.finding import Health
 from yarnam.client.doctor.private_files import check_secret_files, check_stored_code
@@ -188,3 +189,17 @@ def test_doctor_names_secret_files_that_others_can_read(tmp_path: Path) -> None:
     found = check_secret_files(None, environ)
     assert found.health is Health.WARN
     assert f"{key} (mode 640)" in found.message
+
+
+@pytest.mark.parametrize("named", ["netrc_file", "token_file"])
+def test_so_it_does_for_the_gateway_s(tmp_path: Path, named: str) -> None:
+    file = tmp_path / "secret"
+    file.write_text("machine knox.example login me password s3cret\n")
+    gateway = gateway_at("https://knox.example:8443/gateway/site", **{named: str(file)})
+    file.chmod(0o600)
+    assert check_secret_files(gateway, {}).health is Health.OK
+    file.chmod(0o604)
+    found = check_secret_files(gateway, {})
+    assert found.health is Health.WARN
+    assert str(file) in found.message
+    assert "s3cret" not in found.message
