@@ -62,13 +62,18 @@ def yarnam(*command: str) -> str:
 
 def run(*command: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """A command that ends well."""
-    done = subprocess.run(
+    done = attempt(*command, **environ)
+    assert done.returncode == 0, (command, done.stdout[-3000:], done.stderr[-3000:])
+    return done
+
+
+def attempt(*command: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """A command that may fail."""
+    return subprocess.run(
         [sys.executable, "-m", "yarnam", *command],
         env={**os.environ, **environ},
         capture_output=True, text=True, timeout=COMMAND_S, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, (command, done.stdout[-3000:], done.stderr[-3000:])
-    return done
 
 
 def await_state(

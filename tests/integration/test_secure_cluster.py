@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hdfs_native
 import psutil
 import pytest
 from kazoo.exceptions import NoAuthError
@@ -26,6 +27,7 @@ from hdfs_utils.errors import NotAuthenticated
 from hdfs_utils.protocols import gssapi
 from tests.integration.secure_site import (
     COMMAND_S,
+    attempt,
     await_state,
     become_alice,
     run,
@@ -43,7 +45,7 @@ from yarnam.cluster.hadoop import site_files
 from yarnam.cluster.hadoop.daemon_commands import daemon_command
 from yarnam.cluster.hadoop.properties import properties_xml
 from yarnam.cluster.hadoop.site_files import write_files
-from yarnam.errors import NoPermission
+from yarnam.errors import ExitCode, NoPermission
 from yarnam.wire.http_request import HttpError
 from yarnam.wire.protocol import ZOOKEEPER_KERBEROS
 
@@ -155,6 +157,50 @@ def test_the_resource_manager_by_ticket_then_by_token(
 def test_nobody_is_who_he_says(secure: EmbeddedCluster) -> None:
     with pytest.raises(NoPermission, match="Kerberos"):
         ResourceManager.from_conf(str(secure.conf_dir), user="alice").info()
+
+
+@pytest.mark.usefixtures("alice")
+@pytest.mark.timeout(400)
+def test_code_that_others_could_have_put_on_hdfs_is_refused(
+    secure: EmbeddedCluster, tmp_path: Path
+) -> None:
+    """By mode, and by an ACL; and doctor says it before."""
+    home = "/user/alice"
+    files = connect(conf_dir=str(secure.conf_dir), timeout_s=20)
+    acls = hdfs_native.Client(config_dir=str(secure.conf_dir))
+    spec = tmp_path / "job.yaml"
+    spec.write_text(
+        "version: 1\nname: mine\nqueue: root.dl\ncommand: 'true'\n"
+        "roles:\n  worker: {tasks: 1, gpus: 1, memory: 512MiB, vcores: 1}\n"
+    )
+    assert files.stat(home).owner == "alice"
+    try:
+        files.chmod(home, 0o777)
+        assert_refused(str(spec), "everybody", f"may write to {home}")
+        files.chmod(home, 0o755)
+        acls.modify_acl_entries(home, [hdfs_native.AclEntry("user", "access", "rwx", "bob")])
+        assert_refused(str(spec), "user bob", f"may write to {home}")
+    finally:
+        acls.remove_acl(home)
+        files.chmod(home, 0o755)
+    assert "SUCCEEDED" in yarnam("submit", "--watch", str(spec))
+    assert check_of(json.loads(yarnam("doctor", "--json")))["health"] == "ok"
+
+
+def assert_refused(spec: str, *words: str) -> None:
+    submitted = attempt("submit", "--detach", spec)
+    assert submitted.returncode == ExitCode.NO_PERMISSION
+    found = check_of(json.loads(attempt("doctor", "--json").stdout))
+    assert found["health"] == "fail"
+    for word in words:
+        assert word in submitted.stderr
+        assert word in found["message"]
+    assert "hdfs dfs -chmod go-w /user/alice" in submitted.stderr
+
+
+def check_of(findings: list[dict[str, str]]) -> dict[str, str]:
+    [found] = [each for each in findings if each["part"] == "Code on HDFS"]
+    return found
 
 
 @pytest.mark.usefixtures("alice")
