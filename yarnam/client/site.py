@@ -426,7 +426,7 @@ def _open_launcher(site: Site) -> Launcher:
         jars=site.paths.runtimes,
         class_path=settings.get("yarn.application.classpath", ""),
         open_driver=(lambda: driver.SkeinLauncher(site.environ)) if site.gateway is None else None,
-        # What is only reported, the upload before has reported.
+        # The upload has warned already.
         must_be_own=site.path_owners(_log.info).must_be_own,
         tokens=source.for_submission if source is not None else None,
     )

@@ -24,8 +24,8 @@ _OTHERS = 0o077
 
 
 def check_stored_code(site: Site) -> Finding:
-    """What a submit would refuse of the code that it finds on HDFS, or with simple authentication
-    would only report. Raises YarnamError."""
+    """List the code on HDFS that a submit would refuse, or with simple authentication only report.
+    Raises YarnamError."""
     paths = site.paths
     owners = site.path_owners()
     folders = (paths.jobs, paths.runtimes, paths.environments, paths.skein_staging("x"))

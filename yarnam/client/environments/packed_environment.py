@@ -182,8 +182,8 @@ def _of_requirements(
 def _resolved(
     source: Path, lines: Sequence[RequirementLine], interpreter: Interpreter, note: Path
 ) -> str:
-    """What the file's packages are now: jobs that are submitted one after another get the same for
-    an hour. Raises BadSpec, BadConfig if they cannot be resolved, unless they were before."""
+    """Resolve the file's packages, at most once an hour: jobs that are submitted in a row get the
+    same. Raises BadSpec, BadConfig if they cannot be resolved, unless they were before."""
     check_cache(note.parent)
     earlier, age_s = "", 0.0
     with suppress(OSError, UnicodeDecodeError):

@@ -64,7 +64,7 @@ def ranks_of(site: Site, job_directory: str) -> list[int]:
         except NotFound:
             return []
         job = site.files.stat(job_directory)
-    # Nobody but the user makes these, with mode 700: here simple authentication is no excuse.
+    # Only the user makes these, with mode 700, so anything else is refused without Kerberos too.
     others = {one.owner for one in (job, *found)} - {site.user}
     if job.permission & OTHERS_WRITE or others:
         raise NoPermission(
