@@ -771,7 +771,7 @@ def test_a_hundred_attempts_leave_nothing_behind(real: GrpcAgents) -> None:
         real.mailbox.dismiss(asks)
         assert {real.order(ask) for ask in asks[::2]} == {"leave"}
         descriptors.append(len(list(Path("/proc/self/fd").iterdir())))
-    # What earlier tests have left is closed meanwhile. One for each of a thousand agents would show.
+    # Earlier tests leave some that are closed meanwhile; one for each of 1,000 agents would show.
     assert descriptors[-1] < descriptors[0] + 20
     wait_for(lambda: not len(real.mailbox._sessions))
     assert not real.mailbox._changed
