@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import grp
+import os
+import pwd
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -115,3 +119,13 @@ class HttpIdentity:
         """Checks https. Raises BadConfig."""
         with hdfs_errors("reading the site's certificate authority"):
             return site_authority.tls_context(self.conf_dir or None)
+
+
+def groups_of(user: str) -> frozenset[str]:
+    """On this machine, which may know others than the ResourceManager's."""
+    found: set[str] = set()
+    with suppress(KeyError, OSError):
+        for number in os.getgrouplist(user, pwd.getpwnam(user).pw_gid):
+            with suppress(KeyError):
+                found.add(grp.getgrgid(number).gr_name)
+    return frozenset(found)

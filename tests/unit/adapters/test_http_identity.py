@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import grp
+import os
+import pwd
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 from hdfs_utils.protocols import gssapi
 from tests.unit.hdfs_utils.config.test_delegation_tokens import credentials
 from yarnam.adapters import http_identity
-from yarnam.adapters.http_identity import HttpIdentity
+from yarnam.adapters.http_identity import HttpIdentity, groups_of
 from yarnam.wire.http_request import HttpError, HttpReply
 
 URL = "http://nm1.example:8042/conf"
@@ -80,3 +83,9 @@ def test_the_resource_manager_takes_its_token_too(
     assert list(who.rm_headers("http://rm.example:8088")) == ["X-Hadoop-Delegation-Token"]
     # No other daemon takes it.
     assert list(who.headers(URL)) == ["Authorization"]
+
+
+def test_the_groups_of_a_user_of_this_machine() -> None:
+    me = pwd.getpwuid(os.getuid())
+    assert grp.getgrgid(me.pw_gid).gr_name in groups_of(me.pw_name)
+    assert groups_of("no such user") == frozenset()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
+from tests.unit.agent.doors import take_descriptors, until
 from yarnam.agent.programs import gloo_rendezvous, strangers
 
 
@@ -74,14 +74,7 @@ def test_strangers_keep_nobody_out(
     port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Who only connects takes descriptors and threads; who asks gets through."""
-    accept, left = socket.socket.accept, [OSError(24, "Too many open files")] * 3
-
-    def failing(server: socket.socket) -> Any:
-        if left:
-            raise left.pop()
-        return accept(server)
-
-    monkeypatch.setattr(socket.socket, "accept", failing)
+    take_descriptors(monkeypatch)
     before = threading.active_count()
     with ExitStack() as stack:
         for _ in range(2 * gloo_rendezvous.MAX_CALLERS):
@@ -90,11 +83,3 @@ def test_strangers_keep_nobody_out(
         until(lambda: threading.active_count() <= before + gloo_rendezvous.MAX_CALLERS)
         assert ask(port, "GET", "/global/0") == (200, b"value")
     assert len(capfd.readouterr().err.splitlines()) <= strangers.MAX_WARNINGS
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if is_so():
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError("not within 30 s")

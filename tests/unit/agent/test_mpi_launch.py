@@ -7,13 +7,13 @@ import hmac
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.unit.agent.doors import take_descriptors, until
 from yarnam.agent.programs import mpi_launch, strangers
 from yarnam.wire.protocol import LOCAL_CREDENTIALS_FILE
 
@@ -97,14 +97,7 @@ def test_strangers_keep_nobody_out(
 def test_without_free_descriptors_it_waits_for_some(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    accept, left = socket.socket.accept, [OSError(24, "Too many open files")] * 3
-
-    def failing(server: socket.socket) -> Any:
-        if left:
-            raise left.pop()
-        return accept(server)
-
-    monkeypatch.setattr(socket.socket, "accept", failing)
+    take_descriptors(monkeypatch)
     assert call(address, "exit 3") == 3
 
 
@@ -118,14 +111,6 @@ def test_a_command_ends_with_its_caller(address: str, tmp_path: Path) -> None:
         until(pid.exists)
     child = int(pid.read_text())
     until(lambda: not Path(f"/proc/{child}").exists())
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if is_so():
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError("not within 30 s")
 
 
 def environment(tasks: int, nodes: int) -> dict[str, str]:

@@ -16,7 +16,6 @@ from tests.unit.client.monitor.test_requested_size import KEY
 from tests.unit.client.world import APPLICATION, World, status
 from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.cli.shell import Shell, run
-from yarnam.client.queues import queue_rights
 from yarnam.client.site import Site
 from yarnam.core.accounting.past_services import LEAST_JOBS
 from yarnam.core.model.ids import NodeId, RackId
@@ -27,6 +26,7 @@ from yarnam.core.model.tickets import RunningGang
 from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
 from yarnam.core.policies.policy_registry import NAMES
 from yarnam.core.queue_client.ticket_list import TicketList
+from yarnam.core.queues import access_lists
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.errors import UsageError
 
@@ -218,7 +218,7 @@ def test_who_does_not_administer_the_queue_is_refused_by_name(
     ],
 )  # fmt: skip
 def test_hadoops_access_control_lists(acl: str, *, is_in_it: bool) -> None:
-    assert queue_rights.is_in(acl, "ann", {"gpu", "staff"}) is is_in_it
+    assert access_lists.is_in(acl, "ann", {"gpu", "staff"}) is is_in_it
 
 
 # ---- whole nodes ---------------------------------------------------------------------------------

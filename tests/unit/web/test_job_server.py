@@ -165,7 +165,9 @@ def test_others_than_the_proxy_are_sent_to_it(am: Am) -> None:
 @pytest.mark.parametrize("path", ["/", "/metrics", "/api/v1/job", "/api/v1/events", "/nothing"])
 def test_where_yarn_checks_who_may_see_the_job_every_path_does(am: Am, path: str) -> None:
     am.show(running())
-    server = JobServer(am.source, access=PageAccess("ada", (" ", "admin"), is_checked=True))
+    server = JobServer(
+        am.source, access=PageAccess("ada", (" ", "admin"), lambda _: (), is_checked=True)
+    )
     for user in ("ada", "admin"):
         assert server.respond(Request(path, cookie=f"proxy-user={user}")).status != 403
     for cookie in ("", "proxy-user=eve"):

@@ -19,8 +19,10 @@ from contextlib import suppress
 
 from hdfs_utils import FileSystem, HdfsError, TimeLimits
 from hdfs_utils import uri as uris
-from hdfs_utils.errors import AlreadyExists, NotSupported, PermissionDenied, Unavailable
+from hdfs_utils.errors import AlreadyExists, NotFound, NotSupported, PermissionDenied, Unavailable
 from hdfs_utils.filesystem import Content
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.wire.codec import MAX_BYTES
 
 HTTP_LIMITS = TimeLimits.all(4.0)
 """A DataNode that cannot be reached from here is given up on after this long, once."""
@@ -33,6 +35,14 @@ def put_once(files: FileSystem, target: str, content: Content) -> None:
     Raises HdfsError."""
     with suppress(AlreadyExists):
         files.write_atomic(target, content, overwrite=False)
+
+
+def read_if_exists(files: FileSystem, path: str) -> bytes | None:
+    """A file that a job or a client has written; ``None`` if it does not exist. Raises
+    YarnamError."""
+    with hdfs_errors(f"reading {path}"), suppress(NotFound):
+        return files.read_bytes(path, max_bytes=MAX_BYTES)
+    return None
 
 
 class SmallFiles:

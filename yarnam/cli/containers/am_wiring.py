@@ -27,7 +27,7 @@ from yarnam.adapters.gpu_inventory import FileInventoryStore, GpuInventory
 from yarnam.adapters.grpc.am_server import GrpcMailbox, bind_address
 from yarnam.adapters.hdfs.job_store import HdfsJournal, HdfsStateStore
 from yarnam.adapters.hdfs.output_store import HdfsOutputStore
-from yarnam.adapters.http_identity import HttpIdentity
+from yarnam.adapters.http_identity import HttpIdentity, groups_of
 from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
 from yarnam.adapters.skein.am_client import GrpcSkeinAm
 from yarnam.adapters.skein.broker import SkeinBroker
@@ -291,7 +291,7 @@ def _open_page(record: JobRecord, mailbox: GrpcMailbox, store: StateStore) -> Ht
     # YARN has one policy for all of its daemons (yarn.http.policy).
     is_https = record.rm_url.startswith("https:")
     viewers = acl_text(*users_and_groups(record.job.acls.view))
-    access = PageAccess(record.job.user, (viewers, admins), is_checked)
+    access = PageAccess(record.job.user, (viewers, admins), groups_of, is_checked)
     server = JobServer(source, node_scheme="https" if is_https else "http", access=access)
     SeriesKeeper(server.series, store).start()
     return open_job_server(server, listener, proxies, lambda port: _announce(host, port))

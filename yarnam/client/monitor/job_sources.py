@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from hdfs_utils import HdfsError
 from hdfs_utils import uri as uris
-from hdfs_utils.errors import NotFound
 from yarnam._light_imports import on_first_use
-from yarnam.adapters.hdfs.error_map import as_yarnam, hdfs_errors
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.adapters.hdfs.small_files import read_if_exists
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.monitor.yarn_status import (
     final_status,
@@ -31,7 +31,7 @@ from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.snapshot import Node
 from yarnam.errors import Unavailable, UsageError, YarnamError
 from yarnam.ports.job_access import JobClient, StatusVersion
-from yarnam.wire.codec import MAX_BYTES, decode, decode_event
+from yarnam.wire.codec import decode, decode_event
 from yarnam.wire.protocol import (
     AM_FILE,
     CREDENTIALS_FILE,
@@ -233,15 +233,7 @@ class JobSources:
 
     def read(self, name: str) -> bytes | None:
         """A file of the job's directory; ``None`` if it does not exist."""
-        return self._read(f"{self.directory}/{name}")
-
-    def _read(self, path: str) -> bytes | None:
-        try:
-            return self.site.files.read_bytes(path, max_bytes=MAX_BYTES)
-        except NotFound:
-            return None
-        except HdfsError as error:
-            raise as_yarnam(error, f"reading {path}") from error
+        return read_if_exists(self.site.files, f"{self.directory}/{name}")
 
     def removed(self) -> HistoryRecord | None:
         """The history record of a job whose directory is not there any more."""
@@ -281,7 +273,9 @@ class JobSources:
             line.close()
 
     def _recorded_key(self) -> str:
-        content = self._read(self.site.paths_of(self.user).application(self.application))
+        content = read_if_exists(
+            self.site.files, self.site.paths_of(self.user).application(self.application)
+        )
         key = content.decode(errors="replace").strip() if content else ""
         return key if is_key(key) else ""
 

@@ -11,6 +11,7 @@ from hdfs_utils.journal.log import read_journal
 from yarnam._light_imports import on_first_use
 from yarnam._version import __version__
 from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.adapters.hdfs.small_files import read_if_exists
 from yarnam.client.monitor.yarn_status import verdict_from_yarn
 from yarnam.core.accounting.history_record import HistoryRecord, RecordFacts, history_record
 from yarnam.core.accounting.ledger import account_all
@@ -18,7 +19,7 @@ from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import ExitCode, UsageError
-from yarnam.wire.codec import MAX_BYTES, decode, decode_event
+from yarnam.wire.codec import decode, decode_event
 from yarnam.wire.protocol import AM_FILE, JOB_FILE, JOURNAL_DIRECTORY, STATUS_FILE, VERDICT_FILE
 from yarnam.wire.records import AmRecord, JobRecord, spec_digest
 
@@ -116,9 +117,4 @@ def _events(site: Site, key: str) -> list[Event]:
 
 
 def _read(site: Site, key: str, name: str) -> bytes | None:
-    path = f"{site.paths.job(key)}/{name}"
-    with hdfs_errors(f"reading {path}"):
-        try:
-            return site.files.read_bytes(path, max_bytes=MAX_BYTES)
-        except NotFound:
-            return None
+    return read_if_exists(site.files, f"{site.paths.job(key)}/{name}")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import grp
-import os
-import pwd
-from collections.abc import Collection
-from contextlib import suppress
-
+from yarnam.adapters.http_identity import groups_of
 from yarnam.client.site import Site
+from yarnam.core.queues.access_lists import EVERYBODY, is_in
 from yarnam.errors import NoPermission, YarnamError
 
 CLUSTER_ADMINS = "yarn.admin.acl"
-EVERYBODY = "*"
 
 
 def must_administer(site: Site, queue: str) -> None:
@@ -31,28 +26,6 @@ def must_administer(site: Site, queue: str) -> None:
         hint="Those who do are in aclAdministerApps of the queue or of one above it (Fair "
         f"Scheduler), acl_administer_queue (Capacity Scheduler), or {CLUSTER_ADMINS} ({shown}).",
     )
-
-
-def is_in(acl: str, user: str, groups: Collection[str]) -> bool:
-    """Whether an access control list of Hadoop's, ``users groups``, has this user."""
-    if acl.strip() == EVERYBODY:
-        return True
-    users, _, names = acl.partition(" ")
-    return user in _names(users) or not _names(names).isdisjoint(groups)
-
-
-def groups_of(user: str) -> frozenset[str]:
-    """On this machine, which may know others than the ResourceManager's."""
-    found: set[str] = set()
-    with suppress(KeyError, OSError):
-        for number in os.getgrouplist(user, pwd.getpwnam(user).pw_gid):
-            with suppress(KeyError):
-                found.add(grp.getgrgid(number).gr_name)
-    return frozenset(found)
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(filter(None, (name.strip() for name in text.split(","))))
 
 
 def _cluster_admins(site: Site) -> str | None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from yarnam.client.environments.runtime_archive import anonymous_entry, reproducible_tar
 from yarnam.errors import BadSpec
 from yarnam.spec.shipping.shipped_folder import ShippedFolder, entries
+
+if TYPE_CHECKING:
+    from hdfs_utils.transfer import Progress
 
 _GZIP_LEVEL = 4
 _CHUNK = 1 << 20
@@ -31,10 +36,17 @@ def pack_folder(shipped: ShippedFolder, archive: Path) -> None:
 
 def sha256_of(path: Path) -> str:
     """Hex digest of a file."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
+        return sha256_read(lambda: stream.read(_CHUNK))
+
+
+def sha256_read(read: Callable[[], bytes], progress: Progress | None = None) -> str:
+    """Hex digest of all that ``read`` gives, up to the first empty piece."""
+    digest = hashlib.sha256()
+    while chunk := read():
+        digest.update(chunk)
+        if progress is not None:
+            progress.add(len(chunk))
     return digest.hexdigest()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -18,7 +17,7 @@ from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import put_once
 from yarnam.client.environments.local_cache import COMPARED_FOLDER, check_cache
 from yarnam.client.site import Site
-from yarnam.client.submit.archives import sha256_of
+from yarnam.client.submit.archives import sha256_of, sha256_read
 from yarnam.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class HdfsStore:
                 self._files.open_reader(target) as reader,
             ):
                 progress.begin(1, status.length)
-                digest = _digest_of(lambda: reader.read(_CHUNK), progress)
+                digest = sha256_read(lambda: reader.read(_CHUNK), progress)[:DIGEST_LENGTH]
         if digest not in name:
             raise BadConfig(
                 f"{status.path} is not what was stored there: its digest is {digest}",
@@ -187,14 +186,6 @@ def _text_of(path: Path) -> str:
         return ""
 
 
-def _digest_of(read: Callable[[], bytes], progress: Progress) -> str:
-    digest = hashlib.sha256()
-    while chunk := read():
-        digest.update(chunk)
-        progress.add(len(chunk))
-    return digest.hexdigest()[:DIGEST_LENGTH]
-
-
 def _copy(local: Path, writer: Writer, progress: Progress) -> str:
     """Returns the digest of what was written."""
     with local.open("rb") as stream:
@@ -204,4 +195,4 @@ def _copy(local: Path, writer: Writer, progress: Progress) -> str:
                 writer.write(chunk)
             return chunk
 
-        return _digest_of(read, progress)
+        return sha256_read(read, progress)[:DIGEST_LENGTH]

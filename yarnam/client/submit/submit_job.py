@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from hdfs_utils import HdfsError
 from yarnam._light_imports import on_first_use
@@ -24,7 +22,6 @@ from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec
 from yarnam.core.model.printable import MOST_SHOWN_AT_S, within
 from yarnam.errors import BadSpec, YarnamError
 from yarnam.ports.job_access import Launcher
-from yarnam.spec.shipping.shipped_folder import shipped_folder
 from yarnam.wire.protocol import LOCAL_KEYTAB_FILE
 
 with on_first_use():
@@ -100,8 +97,6 @@ def _submit(
     if job.environment.packed_from is not None:
         environment = _packed(site, job.environment, report, open_progress)
         checked = replace(checked, job=replace(checked.job, environment=environment))
-    for line in _shipped_notices(job):
-        report(line)
     staging = JobUpload(site, key, report)
     attempt = _Attempt(site, launcher, staging, idempotency_key)
     try:
@@ -121,15 +116,6 @@ def _submit(
     if end_s is not None and LOCAL_KEYTAB_FILE not in staged.am_files:
         report(tokens_notice(application, end_s))
     return Submitted(application, staging.key, staging.job_dir, staged.record.job)
-
-
-def _shipped_notices(job: JobSpec) -> Iterator[str]:
-    """The directories about to be sent, with warnings of secrets and size. Raises BadSpec."""
-    for file in job.files:
-        if "://" not in file.source and Path(file.source).is_dir():
-            shipped = shipped_folder(Path(file.source), uses_git=file.uses_git_ignore)
-            yield shipped.summary(file.name)
-            yield from shipped.notices(file.name)
 
 
 def _with_site_rules(site: Site, job: JobSpec) -> JobSpec:

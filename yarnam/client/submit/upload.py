@@ -287,15 +287,18 @@ class JobUpload:
         suffix = _archive_suffix(local.name) if is_archive else local.suffix
         if local.is_dir():
             packed = self._scratch / f"{file.name}.tar.gz"
-            pack_folder(shipped_folder(local, uses_git=file.uses_git_ignore), packed)
+            shipped = shipped_folder(local, uses_git=file.uses_git_ignore)
+            for line in (shipped.summary(file.name), *shipped.notices(file.name)):
+                self._report(line)
+            pack_folder(shipped, packed)
             local, is_archive, suffix = packed, True, ".tar.gz"
         digest = sha256_of(local)
         # Two files may have the same content. YARN gives up on a file whose time has changed, as it
         # does when it is written a second time.
         target = f"{self.job_dir}/{protocol.SHIPPED_DIRECTORY}/{number}-{digest[:16]}{suffix}"
         self._store.upload(local, target, f"'{file.name}'")
-        shipped = replace(file, source=target, is_archive=is_archive, sha256=digest)
-        return shipped, self._store.localized(
+        stored = replace(file, source=target, is_archive=is_archive, sha256=digest)
+        return stored, self._store.localized(
             target, "archive" if is_archive else "file", "APPLICATION"
         )
 

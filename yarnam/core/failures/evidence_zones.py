@@ -11,6 +11,7 @@ import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from yarnam.core.model.outcomes import Origin, Stream
 
@@ -151,10 +152,13 @@ def _without_later_failures(lines: Sequence[str]) -> list[str]:
     return [*lines[: shown.index(_LATER_FAILURES)], *lines[shown.index(_ROOT_CAUSE) :]]
 
 
-_CHILD_STATUS = re.compile(
-    r"^\s*exitcode\s*: (-?\d{1,3}) \(pid: |^Exit code: (-?\d{1,3})$"
-    r"|ProcessExitedException: .* terminated with exit code (\d{1,3})$"
+_TABLE_WORDS = (
+    # torchrun, horovodrun, torch.multiprocessing.spawn
+    re.compile(r"^\s*exitcode\s*: (?P<either>-?\d{1,3}) \(pid: "),
+    re.compile(r"^Exit code: (?P<either>-?\d{1,3})$"),
+    re.compile(r"ProcessExitedException: .* terminated with exit code (?P<code>\d{1,3})$"),
 )
+"""The words of launchers in their own traceback."""
 
 _STATUS_WORDS = (
     # subprocess.run(check=True) of a wrapper in Python, and accelerate without torchrun.
@@ -201,12 +205,12 @@ def child_status(evidence: ProcessEvidence, zones: Sequence[Zone]) -> ChildStatu
     launcher itself was killed."""
     if evidence.signal:
         return None
-    lines = (line for zone in zones if zone.is_launcher for line in zone.lines)
-    for match in filter(None, map(_CHILD_STATUS.search, lines)):
-        number = int(next(filter(None, match.groups())))
-        return ChildStatus(max(number, 0), max(-number, 0), match.string)
+    table = (line for zone in zones if zone.is_launcher for line in zone.lines)
     tail = [without_prefix(line) for line in evidence.log[-NEAR_LINES:]]
-    found = (_status_in(pattern, line) for pattern in _STATUS_WORDS for line in tail)
+    found = chain(
+        (_status_in(pattern, line) for line in table for pattern in _TABLE_WORDS),
+        (_status_in(pattern, line) for pattern in _STATUS_WORDS for line in tail),
+    )
     return next(filter(None, found), None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -74,10 +75,10 @@ class ShippedFolder:
                 f"{largest}. Files that the job does not need can be named in "
                 f"{self.folder / IGNORE_FILE}; data belongs on HDFS"
             )
-        if self.secrets:
-            more = f" and {len(self.secrets) - SHOWN} more" if len(self.secrets) > SHOWN else ""
+        if secrets := self.secrets:
+            more = f" and {len(secrets) - SHOWN} more" if len(secrets) > SHOWN else ""
             found.append(
-                f"'{name}' ships what looks like a secret: {', '.join(self.secrets[:SHOWN])}{more}."
+                f"'{name}' ships what looks like a secret: {', '.join(secrets[:SHOWN])}{more}."
                 f" Name it in {self.folder / IGNORE_FILE}, and give secrets by secret_env"
             )
         return tuple(found)
@@ -135,8 +136,9 @@ def shipped_folder(folder: Path, *, uses_git: bool = False) -> ShippedFolder:
             if rules.names(here / name):
                 ignored_files += 1
             else:
-                path = Path(where) / name
-                size = path.stat().st_size if path.exists() else 0
+                size = 0
+                with suppress(FileNotFoundError):  # A broken link is refused where it is packed.
+                    size = (Path(where) / name).stat().st_size
                 files.append(((here / name).as_posix(), size))
     return ShippedFolder(folder, tuple(folders), tuple(files), ignored_files)
 

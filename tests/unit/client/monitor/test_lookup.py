@@ -165,7 +165,7 @@ def test_a_recorded_key_leads_nowhere_else(world: World) -> None:
 
 
 def test_a_file_of_a_job_is_read_to_a_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("yarnam.client.monitor.job_sources.MAX_BYTES", 1000)
+    monkeypatch.setattr("yarnam.adapters.hdfs.small_files.MAX_BYTES", 1000)
     job = world.job(key=KEY, state="FINISHED")
     world.put(KEY, "status.json", b" " * 1001)
     with pytest.raises(YarnamError, match="longer than 1000 bytes"):

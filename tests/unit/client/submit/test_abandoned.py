@@ -28,14 +28,6 @@ from yarnam.wire.records import JobRecord
 LONG_AGO_S = time.time() - 2 * ABANDONED_S
 
 
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    return World(tmp_path / "world")
-
-
 def directory(world: World, begun_s: float, *names: str, rm_url: str = "") -> str:
     """A job's, with these files; ``job.json`` says to which cluster it goes."""
     key = new_key(begun_s)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,14 +23,6 @@ from yarnam.wire.protocol import FETCHED_DIRECTORY
 from yarnam.wire.records import JobRecord
 
 ENDED_S = time.time() - KEPT_S - 86400.0
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    return World(tmp_path / "world")
 
 
 class Ended:

@@ -20,6 +20,7 @@ from hdfs_utils.errors import NotFound
 from hdfs_utils.filesystem import FileStatus
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.adapters.hdfs.small_files import read_if_exists
 from yarnam.client.site import Site
 from yarnam.client.user_paths import is_key, key_in, tag_of
 from yarnam.core.accounting.job_retention import KEPT_S, JobDirectory, why_kept
@@ -27,7 +28,7 @@ from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import YarnamError
 from yarnam.wire import protocol
-from yarnam.wire.codec import MAX_BYTES, decode
+from yarnam.wire.codec import decode
 from yarnam.wire.records import AmRecord, JobRecord
 
 if TYPE_CHECKING:
@@ -202,9 +203,4 @@ def _listed(site: Site, directory: str) -> dict[str, FileStatus]:
 
 
 def _read(site: Site, key: str, name: str) -> bytes | None:
-    path = f"{site.paths.job(key)}/{name}"
-    with hdfs_errors(f"reading {path}"):
-        try:
-            return site.files.read_bytes(path, max_bytes=MAX_BYTES)
-        except NotFound:
-            return None
+    return read_if_exists(site.files, f"{site.paths.job(key)}/{name}")
