@@ -76,7 +76,7 @@ def guards(parent: FileStatus, location: FileStatus, below: str = "") -> bool:
 
 
 def _may_make(location: FileStatus, parent: FileStatus) -> bool:
-    """Whether the place belongs to one who may write beside it, and not to one who once could."""
+    """Whether the owner of the location may still write to its parent directory."""
     is_team = parent.permission & _GROUP_WRITE and location.group == parent.group
     return bool(location.owner == parent.owner or is_team or parent.permission & _OTHER_WRITE)
 

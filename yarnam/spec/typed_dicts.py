@@ -8,13 +8,13 @@ from typing import Literal, TypedDict, Union
 
 
 class AclsDict(TypedDict, total=False):
-    """Who else may see and control the job, where YARN checks that (`yarn.acl.enable`). An entry is
-    a user's name, `group:NAME`, or `*`. The owner and YARN's administrators always may. See
+    """Other users who may see or control the job, if YARN enforces ACLs (`yarn.acl.enable`). An
+    entry is a user name, `group:NAME`, or `*`. The owner and YARN's administrators always may. See
     [security](../explanation/security.md#with-kerberos)."""
     view: list[str]
-    """May see the job's page, its API and its logs in YARN."""
+    """Users who may see the job's page, its API, and its logs in YARN."""
     modify: list[str]
-    """May kill the job."""
+    """Users who may kill the job."""
 
 
 class _AfterRoleRequired(TypedDict):

@@ -1,4 +1,4 @@
-"""Who may read a job's page, where YARN checks who may see an application.
+"""Decides who may read a job's page, if YARN enforces ACLs on applications.
 
 YARN's proxy names the reader in a cookie of its own, and passes none of the reader's on
 (WebAppProxyServlet). So its word counts where only the proxy can connect.

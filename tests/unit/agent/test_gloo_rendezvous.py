@@ -73,7 +73,7 @@ def test_what_is_no_request_of_horovods_is_refused(
 def test_strangers_keep_nobody_out(
     port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Who only connects takes descriptors and threads; who asks gets through."""
+    """Idle connections take descriptors and threads, and requests are still answered."""
     take_descriptors(monkeypatch)
     before = threading.active_count()
     with ExitStack() as stack:

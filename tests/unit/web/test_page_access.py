@@ -1,4 +1,4 @@
-"""Where YARN checks who may see an application, its page does so too."""
+"""The job page applies YARN's ACLs where YARN does."""
 
 from __future__ import annotations
 

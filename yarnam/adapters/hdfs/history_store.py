@@ -78,7 +78,7 @@ class HistoryStore:
         return listing
 
     def stamp(self) -> tuple[int, int] | None:
-        """Another value for other contents; ``None`` if there is no history."""
+        """A value that changes whenever the contents do; ``None`` if there is no history."""
         with hdfs_errors(f"reading {self._files.root}"), suppress(NotFound):
             found = {name_of(one.path): one for one in self._files.fs.list(self._files.root)}
             new, months = found.get("new"), found.get("months")

@@ -1,9 +1,9 @@
-"""Whose is what lies on HDFS, asked before it is run or unpickled.
+"""Checks who could have written a file on HDFS, before it is run or unpickled.
 
 A file is the principal's own where nobody else can replace it: the file and each directory above it
 belong to the principal, or to an owner who is trusted, and nobody else may write there. The owner
-of the topmost directory is trusted, since he can replace all that lies below. A client cannot ask
-who else is a superuser: the site's configuration names them.
+of the topmost directory is trusted, since that user can replace everything below. A client cannot
+ask who else is a superuser: the site's configuration names them.
 
 HDFS keeps the mask of an ACL in the group's bits, as POSIX does: without the group's write bit no
 entry lets anybody write, and the ACL need not be read. What Ranger or another plug-in of the
@@ -34,7 +34,7 @@ _STICKY, _GROUP_WRITES, _OTHERS_WRITE = 0o1000, 0o020, 0o002
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Owners who may put there what the principal runs. ``supergroup``: of HDFS's superusers."""
+    """The owners whose files the principal may run. ``supergroup``: of HDFS's superusers."""
 
     owners: frozenset[str]
     supergroup: str = "supergroup"

@@ -78,7 +78,7 @@ def proxy_hosts(conf_dir: str | Path) -> tuple[str, ...]:
 
 
 def acl_settings(conf_dir: str | Path) -> tuple[bool, str]:
-    """Whether YARN checks who may see an application, and the ACL of its administrators. Raises
+    """Whether YARN enforces ACLs on applications, and the ACL of its administrators. Raises
     BadConfig."""
     settings = read_settings(conf_dir, "core-site.xml", "yarn-site.xml")
     is_checked = settings.get("yarn.acl.enable", "false").strip().lower() == "true"

@@ -1,4 +1,4 @@
-"""Sections of the spec about who hears of the job and who may see it."""
+"""Sections of the spec for notifications and access control lists."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ Names = Annotated[list[Text], Field(max_length=MAX_NAMES)]
 
 
 class Acls(Section):
-    """Who else may see and control the job, where YARN checks that (`yarn.acl.enable`). An entry is
-    a user's name, `group:NAME`, or `*`. The owner and YARN's administrators always may. See
+    """Other users who may see or control the job, if YARN enforces ACLs (`yarn.acl.enable`). An
+    entry is a user name, `group:NAME`, or `*`. The owner and YARN's administrators always may. See
     [security](../explanation/security.md#with-kerberos)."""
 
     view: Names = []
-    """May see the job's page, its API and its logs in YARN."""
+    """Users who may see the job's page, its API, and its logs in YARN."""
     modify: Names = []
-    """May kill the job."""
+    """Users who may kill the job."""
