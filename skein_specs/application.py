@@ -133,6 +133,9 @@ def _acls(job: JobSpec) -> skein.ACLs:
         view_groups=view_groups,
         modify_users=modify_users,
         modify_groups=modify_groups,
+        # Skein's own pages, which YARN's proxy shows until the job's page is announced. Skein would
+        # let in the account of its container alone; it knows no groups.
+        ui_users=[job.user, *view_users],
     )
 
 

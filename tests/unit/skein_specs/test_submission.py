@@ -158,3 +158,4 @@ def test_yarn_gets_the_jobs_own_acls_for_am_and_containers(
     assert found == {"VIEW_APP": "ann ml", "MODIFY_APP": " "}
     assert acls.enable
     assert (list(acls.view_users), list(acls.view_groups)) == (["ann"], ["ml"])
+    assert list(acls.ui_users) == [RECORD.job.user, "ann"]
