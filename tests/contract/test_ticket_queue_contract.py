@@ -158,7 +158,7 @@ def test_numbers_follow_the_order_of_arrival(enter: Callable[..., TicketQueue]) 
 
 
 def test_a_ticket_is_shown_as_it_was_taken(enter: Callable[..., TicketQueue]) -> None:
-    mine = wanted("a", gpus=16, duration_s=60.0, gpu_model="A100", aside="Grüße")
+    mine = wanted("a", gpus=16, duration_s=60.0, gpu_model="A100", blocked_reason="Grüße")
     taken = enter("a").take(mine)
     queue = enter("b")
     queue.take(wanted("b"))
@@ -222,10 +222,11 @@ def test_a_claim_that_may_not_be_leaves_the_ticket(enter: Callable[..., TicketQu
     until(lambda: [t.is_acquiring for t in second.others().tickets] == [False])
     assert first.claim(asking(wanted("a")))
     until(lambda: [t.is_acquiring for t in second.others().tickets] == [True])
-    first.update(wanted("a", aside="backs off"))
+    first.update(wanted("a", blocked_reason="backs off"))
     until(
         lambda: (
-            [(t.is_acquiring, t.aside) for t in second.others().tickets] == [(False, "backs off")]
+            [(t.is_acquiring, t.blocked_reason) for t in second.others().tickets]
+            == [(False, "backs off")]
         )
     )
 
@@ -257,7 +258,7 @@ def test_a_ticket_that_is_set_aside_is_that_of_a_job_that_holds_nothing(
     first.set_running(RunningGang("a", "root.dl", 4, None))
     until(lambda: len(second.others().running) == 1)
     told = PolicyTicket("a", 0, 2000.0, 4, state=HoldState.SUSPENDED, since_s=2000.0)
-    shown = wanted("a", aside="it is suspended", policy=told)
+    shown = wanted("a", blocked_reason="it is suspended", policy=told)
     first.take(shown)
     first.update(shown)
     until(lambda: second.others().running == ())

@@ -106,7 +106,7 @@ class FakeTicketQueue:
             if self._ticket is not None:
                 self._ticket = replace(ticket, number=self._ticket.number)
                 self._write()
-                if ticket.aside:
+                if ticket.blocked_reason:
                     self._gang = None
                     self.hall.gangs.pop(self.job, None)
 

@@ -75,7 +75,7 @@ tickets = st.builds(
     included=st.lists(node_ids, max_size=3).map(tuple),
     excluded=st.lists(node_ids, max_size=3).map(tuple),
     priority=amounts,
-    aside=st.text(max_size=5),
+    blocked_reason=st.text(max_size=5),
     seen_at_s=st.just(NOW_S),
     rules=st.integers(0, 3),
     user=st.sampled_from(["me", "you", ""]),

@@ -63,7 +63,7 @@ def tickets(draw: st.DrawFn) -> list[Ticket]:
             demands=(demand,),
             taken_at_s=draw(st.sampled_from([0.0, 5_000.0, 14_000.0, 19_500.0, 19_900.0])),
             is_acquiring=draw(st.booleans()),
-            aside=draw(st.sampled_from(["", "", "its attempt backs off"])),
+            blocked_reason=draw(st.sampled_from(["", "", "its attempt backs off"])),
         )
         found.append(one)
     return found

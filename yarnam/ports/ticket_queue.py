@@ -63,8 +63,8 @@ class TicketQueue(Protocol):
         it updates the ticket. What is lost with a session the queue restores on its own."""
 
     def update(self, ticket: Ticket) -> None:
-        """Show this to the others instead. Each call is also a heartbeat. A ticket that is set
-        aside is that of a job that holds nothing: it is not shown as running any more."""
+        """Show this to the others instead. Each call is also a heartbeat. The job of a
+        blocked ticket holds nothing: it is not shown as running any more."""
 
     def others(self) -> TicketList:
         """Those that the ResourceManager confirms (``ticket_checks``), as they are now."""

@@ -41,11 +41,11 @@ class SimTicketQueue:
 
     def write(self, ticket: Ticket) -> Ticket:
         """Shows this instead. A ``number`` of 0 gets the next one; another one returns to its
-        place. A ticket that is set aside is that of a job that holds nothing."""
+        place. The job of a blocked ticket holds nothing."""
         if not ticket.number:
             self._number += 1
             ticket = replace(ticket, number=self._number)
-        if ticket.aside:
+        if ticket.blocked_reason:
             self.gone(ticket.job)
         self._show(ticket)
         return ticket

@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Any, TypeVar, get_args
 
 from cattrs import Converter
-from cattrs.gen import make_dict_structure_fn
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_json, shown
@@ -39,9 +39,14 @@ _FORMER_KEYS = {
     "Rung": {"apart": "anti_affinity"},
     "PlacementPlan": {"seats": "extra_targets"},
     "OutputStatus": {"place": "path"},
+    "Ticket": {"aside": "blocked_reason"},
 }
 """Former keys of older records, by class. Classes are given by name, as an agent does not load all
 of them. Without this a renamed key would silently be read as its default."""
+
+_KEYS_TO_WRITE = {"Ticket": {"blocked_reason": "aside"}}
+"""Former keys that are still written, by class: running jobs of an older version read these records
+too. To them a ticket without ``aside`` would hold up all that come after it."""
 
 _FORMER_REASONS = {
     "no-rack-has-room": Reason.NO_RACK_FITS,
@@ -62,6 +67,10 @@ def _converter() -> Converter:
         lambda kind: getattr(kind, "__name__", "") in _FORMER_KEYS,
         lambda kind: _by_todays_keys(converter, kind),
     )
+    converter.register_unstructure_hook_factory(
+        lambda kind: getattr(kind, "__name__", "") in _KEYS_TO_WRITE,
+        lambda kind: _with_former_keys(converter, kind),
+    )
     converter.register_structure_hook(
         Reason, lambda plain, _: _FORMER_REASONS.get(plain) or Reason(plain)
     )
@@ -76,6 +85,11 @@ def _by_todays_keys(converter: Converter, kind: Any) -> Any:
         return structure({former.get(key, key): value for key, value in plain.items()}, kind)
 
     return from_any_version
+
+
+def _with_former_keys(converter: Converter, kind: Any) -> Any:
+    keys = {key: override(rename=former) for key, former in _KEYS_TO_WRITE[kind.__name__].items()}
+    return make_dict_unstructure_fn(kind, converter, **keys)  # type: ignore[arg-type]
 
 
 _SCALARS: dict[type, tuple[type, ...]] = {

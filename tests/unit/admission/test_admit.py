@@ -312,7 +312,10 @@ def test_the_longer_the_queue_the_longer_the_patience_and_the_shorter_for_a_larg
 def test_the_backlog_is_the_same_for_all_who_wait() -> None:
     """A job's own ticket counts once, whether it is listed or not."""
     big, small = ticket(1, 2, 8), ticket(2, 1, 1)
-    claimed, aside = ticket(3, 1, 8, is_acquiring=True), ticket(4, 1, 8, aside="it backs off")
+    claimed, aside = (
+        ticket(3, 1, 8, is_acquiring=True),
+        ticket(4, 1, 8, blocked_reason="it backs off"),
+    )
     gang = RunningGang("r", "root.a", 16, None, (), NOW_S - 160.0)
     seen = QueueSnapshot(snapshot(8, 8), [big, small, claimed, aside], (gang,), NOW_S)
     assert backlog_of(big, seen) == backlog_of(small, seen) == 170.0
@@ -348,7 +351,7 @@ def test_a_head_whose_queue_is_at_its_maximum_blocks_nobody() -> None:
     full = QueueView("root.b", used=gpus(4), maximum=gpus(8))
     assert waits(ask(me, [head], snapshot(0)))
     assert not may(ask(me, [head], snapshot(0, queues=(full,)))).is_backfill
-    assert may(ask(me, [replace(head, aside="its queue is full")], snapshot(0)))
+    assert may(ask(me, [replace(head, blocked_reason="its queue is full")], snapshot(0)))
 
 
 def test_a_ticket_never_lets_a_queue_exceed_its_maximum() -> None:

@@ -66,7 +66,7 @@ ABSURD = {
     "priority": replace(TRUE, priority=10**6),
     "a long name": replace(TRUE, name="x" * 10**5),
     "an escape": replace(TRUE, name="\x1b]52;c;aGk=\x07"),
-    "an escape aside": replace(TRUE, aside="\x1b[2J"),
+    "an escape aside": replace(TRUE, blocked_reason="\x1b[2J"),
     "an escape for a rack": of(replace(ONE, racks=(RackId("\x1b[2J"),))),
     "a long node": of(replace(ONE, nodes=(NodeId("n" * 10**5),))),
     "too many nodes": replace(TRUE, included=(NodeId("n"),) * (MAX_TASKS + 1)),
@@ -134,7 +134,7 @@ def test_who_holds_containers_does_not_wait() -> None:
     assert isinstance(believed_ticket(TRUE, running, NOW_S), str)
     for other in (
         replace(TRUE, is_acquiring=True),  # its grants arrive, or it replaces lost tasks
-        replace(TRUE, aside="its attempt backs off"),
+        replace(TRUE, blocked_reason="its attempt backs off"),
     ):
         assert believed_ticket(other, running, NOW_S) == other
     # One that has just come may still hold what Skein asked for before there was a plan.

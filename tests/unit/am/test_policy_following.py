@@ -104,7 +104,7 @@ async def test_a_job_yields_when_its_row_says_so_and_tells_why() -> None:
         assert status.policy.service_gpu_s >= 640
         assert world.broker.granted == {}
         [mine] = [one for one, _, _ in room.tickets.values() if one.job == APPLICATION]
-        assert mine.aside
+        assert mine.blocked_reason
         assert mine.policy is not None
         assert mine.policy.state is HoldState.SUSPENDED
         assert APPLICATION not in room.gangs, "it is not shown as running any more"
@@ -260,7 +260,7 @@ async def test_a_job_that_is_not_to_run_waits_though_its_gang_fits() -> None:
         await pass_time(world, 30.0, first)
         assert world.broker.pending == {}
         [mine] = [one for one, _, _ in room.tickets.values() if one.job == APPLICATION]
-        assert mine.aside == "the policy of its queue has others go first"
+        assert mine.blocked_reason == "the policy of its queue has others go first"
         first.close()
         await pass_time(world, 60.0)
         assert len(world.broker.pending) == 2

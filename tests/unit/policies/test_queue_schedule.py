@@ -294,7 +294,7 @@ def test_a_clock_that_is_ahead_gains_nothing() -> None:
 
 
 def test_set_aside_for_another_reason_does_not_count() -> None:
-    resting = ticket("resting", 4, policy=None, aside="its attempt backs off")
+    resting = ticket("resting", 4, policy=None, blocked_reason="its attempt backs off")
     world = seen(cluster([0]), [resting, ticket("new", 4)], [])
     found = queue_schedule(QUEUE, world, chosen("fifo"), {})
     assert [one.job for one in found.schedule.order] == ["new"]

@@ -148,19 +148,19 @@ CASES: dict[str, tuple[QueueJob, QueuesNow, str, str]] = {
         "a declared `duration` that ends before it",
     ),
     "suspended": (
-        job(ticket=replace(TICKET, aside=SUSPENDED)),
+        job(ticket=replace(TICKET, blocked_reason=SUSPENDED)),
         now(nodes=FULL),
         "it is suspended; it took its ticket 50s ago",
         "yarnam resume application_1_0005",
     ),
     "policy": (
-        job(ticket=replace(TICKET, aside=SUSPENDED, policy=PolicyTicket("a", 0, 1.0, 8))),
+        job(ticket=replace(TICKET, blocked_reason=SUSPENDED, policy=PolicyTicket("a", 0, 1.0, 8))),
         now(nodes=FULL),
         "the policy of its queue has others go first; it took its ticket 50s ago",
         "yarnam policy explain application_1_0005",
     ),
     "back-off": (
-        job(ticket=replace(TICKET, aside=BACKS_OFF)),
+        job(ticket=replace(TICKET, blocked_reason=BACKS_OFF)),
         now(),
         "its attempt backs off: no free GPU would help it now",
         "yarnam status application_1_0005",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import OutputStatus, TaskStatus
 from yarnam.core.model.plans import PlacementPlan, Reason
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.tickets import Demand, Ticket
+from yarnam.core.model.tickets import SUSPENDED, Demand, Ticket
 from yarnam.errors import WireMismatch
 from yarnam.wire.codec import decode, decode_event, encode
 
@@ -113,6 +114,14 @@ def test_a_plan_keeps_what_it_had_under_its_former_keys() -> None:
 
 def test_an_output_has_its_path_under_the_former_key() -> None:
     assert decode(b'{"place": "/out", "files": 3}', OutputStatus) == OutputStatus("/out", 3)
+
+
+@pytest.mark.parametrize("key", ["aside", "blocked_reason"])
+def test_jobs_of_an_older_and_a_newer_version_read_why_a_ticket_is_blocked(key: str) -> None:
+    blocked = replace(TICKET, blocked_reason=SUSPENDED)
+    assert json.loads(encode(blocked))["aside"] == SUSPENDED
+    plain = {k: v for k, v in json.loads(encode(TICKET)).items() if k != "aside"}
+    assert decode(json.dumps({**plain, key: SUSPENDED}).encode(), Ticket) == blocked
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ class ZooKeeperTicketQueue:
                 return
             self._ticket = replace(ticket, number=self._ticket.number)
             self._write_ticket(self._ticket)
-            if ticket.aside and self._gang is not None:
+            if ticket.blocked_reason and self._gang is not None:
                 self._gang = None
                 self._remove(self._running_path)
 

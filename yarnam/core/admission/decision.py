@@ -206,7 +206,7 @@ def _ask(me: Ticket, admission: Admitted, plan: PlacementPlan) -> Ask:
     asked = asked_demands(
         target for ask in plan.rungs[0].asks for target in repeat(ask.target, ask.count)
     )
-    ticket = replace(me, demands=asked, is_acquiring=True, aside="")
+    ticket = replace(me, demands=asked, is_acquiring=True, blocked_reason="")
     return Ask(plan, ticket, admission)
 
 

@@ -63,7 +63,7 @@ def believed_ticket(
     if ticket.taken_at_s < app.started_at_s - CLOCK_SKEW_S:
         return "it was taken before its application began"
     is_settled = now_s - app.started_at_s >= SETTLED_S
-    if is_settled and not ticket.is_acquiring and not ticket.aside and app.containers > 1:
+    if is_settled and not ticket.is_acquiring and not ticket.blocked_reason and app.containers > 1:
         return f"its application holds {app.containers} containers, so it does not wait"
     taken_at_s = max(ticket.taken_at_s, app.started_at_s)
     policy = _since_its_start(ticket.policy, app)
@@ -124,7 +124,7 @@ def _absurd_ticket(ticket: Ticket) -> str:
     times_s = (ticket.taken_at_s, ticket.duration_s or 0.0, ticket.forecast_s or 0.0)
     if not all(isfinite(at_s) and at_s >= 0 for at_s in times_s):
         return "its times are impossible"
-    words = (ticket.name, ticket.queue, ticket.user, ticket.gpu_model, ticket.aside)
+    words = (ticket.name, ticket.queue, ticket.user, ticket.gpu_model, ticket.blocked_reason)
     places = (name for demand in ticket.demands for name in (*demand.nodes, *demand.racks))
     return _absurd_policy(ticket.policy, ticket.job) or _absurd_text(
         chain(words, ticket.node_labels, places)

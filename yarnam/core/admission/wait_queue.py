@@ -3,7 +3,7 @@ the *head*, for which nodes are reserved.
 
 **Queues first.** Tickets of YARN queues that have their fair share come after those of queues that
 have not, as YARN itself would serve them. A ticket that no free GPU could help (its queue is at its
-maximum, its attempt backs off) is set aside and does not block others; nor does one whose holder is
+maximum, its attempt backs off) is *blocked* and holds up no others; nor does one whose holder is
 silent, or one that cannot use the same nodes.
 
 **The smallest first**, by GPUs (Majumdar, Eager and Bunt, "Scheduling in multiprogrammed parallel
@@ -582,7 +582,7 @@ def _is_served(ticket: Ticket, now_s: float, queues: dict[str, QueueView]) -> bo
     if ticket.is_acquiring:
         return True
     queue = queues.get(ticket.queue)
-    return not ticket.aside and (queue is None or not exceeds_maximum(ticket, queue))
+    return not ticket.blocked_reason and (queue is None or not exceeds_maximum(ticket, queue))
 
 
 def _contends(ticket: Ticket, me: Ticket, snapshot: ClusterSnapshot) -> bool:

@@ -38,7 +38,7 @@ other."""
 
 SUSPENDED, BACKS_OFF = "it is suspended", "its attempt backs off"
 NOT_ITS_TURN = "the policy of its queue has others go first"
-"""``Ticket.aside``: why no free GPU could help a job."""
+"""``Ticket.blocked_reason``: why no free GPU could help a job."""
 
 POLICY_RULES = 4
 """The version of what policies decide, one more whenever a shipped policy orders differently. Jobs
@@ -183,9 +183,9 @@ class Ticket:
     without one."""
     priority: int = 0
     """The priority among the tickets of its queue; see ``core.admission.wait_queue``."""
-    aside: str = ""
+    blocked_reason: str = ""
     """Why no free GPU could help it now (``SUSPENDED``, ``BACKS_OFF``); empty while it waits for
-    GPUs. A ticket that is set aside keeps its number and blocks no others."""
+    GPUs. A blocked ticket keeps its number and holds up no others."""
     seen_at_s: float | None = None
     """When its holder last gave a sign of life, by the clock of the process that decides; ``None``
     if unknown."""

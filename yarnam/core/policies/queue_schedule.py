@@ -227,13 +227,13 @@ def event_of(
 
 def _waiting(me: Ticket) -> Ticket:
     """The ticket once the job asks."""
-    return replace(me, aside="", is_acquiring=False)
+    return replace(me, blocked_reason="", is_acquiring=False)
 
 
 def _ranked(ticket: Ticket, ranks: Mapping[str, int]) -> Ticket:
     """Give the ticket its rank in the policy: the admission decision orders by priority."""
     rank = ranks.get(ticket.job, len(ranks) + 1)
-    return replace(ticket, priority=-rank, aside="")
+    return replace(ticket, priority=-rank, blocked_reason="")
 
 
 def _must_wait(me: Ticket, seen: QueueSnapshot, schedule: Schedule, row: JobDecision) -> MustWait:
@@ -247,11 +247,11 @@ def _must_wait(me: Ticket, seen: QueueSnapshot, schedule: Schedule, row: JobDeci
 
 
 def _counts(ticket: Ticket, now_s: float) -> bool:
-    """Whether the job waits for its turn. One that is set aside for another reason reports nothing
+    """Whether the job waits for its turn. One that is blocked for another reason reports nothing
     for policies, and they do not concern a job without GPUs."""
     if is_silent(ticket, now_s) or not ticket.gpus:
         return False
-    return not ticket.aside or ticket.policy is not None
+    return not ticket.blocked_reason or ticket.policy is not None
 
 
 def _of_ticket(ticket: Ticket, now_s: float) -> PolicyTicket:

@@ -341,7 +341,7 @@ def _write_blocked(ctx: ClientStep, reason: str) -> None:
     ticket = ctx.client.ticket
     if reason == ctx.client.blocked_reason or ticket is None:
         return
-    _update(ctx, blocked_reason=reason, ticket=replace(ticket, aside=reason))
+    _update(ctx, blocked_reason=reason, ticket=replace(ticket, blocked_reason=reason))
 
 
 def _update(ctx: ClientStep, **changes: object) -> None:

@@ -287,5 +287,5 @@ def wanted_ticket(client: QueueClient, now_s: float) -> Ticket:
         number=client.number,
         taken_at_s=client.taken_at_s if client.number else now_s,
         forecast_s=client.forecast_s,
-        aside=client.blocked_reason,
+        blocked_reason=client.blocked_reason,
     )

@@ -110,10 +110,10 @@ def _write_now(ctx: ClientStep, shown: Shown) -> None:
         return
     if isinstance(shown, Acquiring):
         demands = shown.demands or ticket.demands
-        ticket = replace(ticket, demands=demands, is_acquiring=True, aside="")
+        ticket = replace(ticket, demands=demands, is_acquiring=True, blocked_reason="")
         ctx.set(blocked_reason="")
     else:
-        ticket = replace(ticket, is_acquiring=False, aside=shown.reason)
+        ticket = replace(ticket, is_acquiring=False, blocked_reason=shown.reason)
         ticket = (
             policy_ticketed(ctx.client, ticket, ctx.moment)
             if shown.is_yielding

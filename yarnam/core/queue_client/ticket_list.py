@@ -48,7 +48,7 @@ class TicketList:
         tickets = [ticket for ticket in seen.tickets if ticket.job != mine.job]
         running = [gang for gang in seen.running if gang.job != mine.job]
         if isinstance(mine, Ticket):
-            tickets.append(replace(mine, aside="", is_acquiring=False))
+            tickets.append(replace(mine, blocked_reason="", is_acquiring=False))
         else:
             running.append(mine)
         world = QueueSnapshot(seen.snapshot, tickets, running, seen.now_s)

@@ -171,7 +171,7 @@ def _without_gang(job: QueueJob, path: Sequence[QueueState], now: QueuesNow) -> 
     allowed = _allowed(job, usable)
     need = _total(job.demands)
     return (
-        _aside(job, now)
+        _blocked(job, now)
         or _never_on_a_node(job, path[0], usable, allowed, _terms(now))
         or _beyond_maximum(need, f"its gang of {_gang(job.demands)}", path, now)
         or _beyond_user_limit(job, need, path[0])
@@ -192,22 +192,22 @@ def _allowed(job: QueueJob, usable: Sequence[Node]) -> Sequence[Node]:
     return [node for node in usable if node.node_id in names]
 
 
-def _aside(job: QueueJob, now: QueuesNow) -> Wait | None:
+def _blocked(job: QueueJob, now: QueuesNow) -> Wait | None:
     """No free GPU would help it."""
-    aside = job.ticket.aside if job.ticket is not None else ""
-    if not aside:
+    blocked_reason = job.ticket.blocked_reason if job.ticket is not None else ""
+    if not blocked_reason:
         return None
     since = duration(now.taken_at_s - job.since_s)
     if job.ticket is not None and job.ticket.policy is not None:
         reason = f"the policy of its queue has others go first; it took its ticket {since} ago"
         change = f"its turn: yarnam policy explain {job.application} tells why not now"
         return Wait("policy", reason, change)
-    if aside == SUSPENDED:
+    if blocked_reason == SUSPENDED:
         change = f"yarnam resume {job.application}"
-        return Wait("suspended", f"{aside}; it took its ticket {since} ago", change)
+        return Wait("suspended", f"{blocked_reason}; it took its ticket {since} ago", change)
     return Wait(
         "back-off",
-        f"{aside}: no free GPU would help it now; it took its ticket {since} ago",
+        f"{blocked_reason}: no free GPU would help it now; it took its ticket {since} ago",
         f"time; yarnam status {job.application} says how its attempt ended and until when it waits",
     )
 

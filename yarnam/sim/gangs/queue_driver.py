@@ -276,7 +276,7 @@ class QueueDriver:
         assert last is not None
         assert action is not None
         if self._observer is not None:
-            is_out = ticket.aside == NOT_ITS_TURN
+            is_out = ticket.blocked_reason == NOT_ITS_TURN
             if not is_out or self._job.spec.name in self._observer.schedule().schedule.gpus:
                 self._poll_now()
             return

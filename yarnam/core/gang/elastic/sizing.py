@@ -189,7 +189,7 @@ def waiting_jobs(tickets: Iterable[Ticket], queue: str) -> tuple[WaitingJob, ...
         # Who is getting his containers needs none of this job's.
         WaitingJob(ticket.queue, ticket.gpus, None if ticket.is_acquiring else ticket.priority)
         for ticket in tickets
-        if not ticket.aside or (ticket.queue == queue and ticket.policy is not None)
+        if not ticket.blocked_reason or (ticket.queue == queue and ticket.policy is not None)
     )
 
 
