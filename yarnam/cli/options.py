@@ -27,6 +27,21 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, including errors.")
 
+queue_option = click.option("-q", "--queue", help="Use this queue instead of the spec's.")
+
+new_file_option = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file."
+)
+"""For ``write_new_file``."""
+
+plot_option = click.option(
+    "--plot",
+    "picture",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Draw the figures (SVG).",
+)
+
 job_argument = click.argument("job", metavar="JOB")
 """An application id, the start of a name, or `last`."""
 

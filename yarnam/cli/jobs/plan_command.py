@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import json_option, open_client
+from yarnam.cli.options import json_option, open_client, queue_option
 from yarnam.cli.rendering.console import print_json, print_lines
 from yarnam.cli.rendering.plan_text import as_plain, as_text, queues_plain, queues_text
 
@@ -15,7 +15,7 @@ with on_first_use():
 
 @click.command("plan")
 @click.argument("spec", type=click.Path(exists=True, dir_okay=False, readable=True))
-@click.option("-q", "--queue", help="Use this queue instead of the spec's.")
+@queue_option
 @click.option(
     "--snapshot",
     type=click.Path(exists=True, dir_okay=False, readable=True),

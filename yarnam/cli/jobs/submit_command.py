@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import json_option, open_client
+from yarnam.cli.options import json_option, open_client, queue_option
 from yarnam.cli.rendering.console import (
     is_terminal,
     print_json,
@@ -45,7 +45,7 @@ with on_first_use():
 @click.option(
     "--dry-run", is_flag=True, help="Show the plan without submitting or writing anything."
 )
-@click.option("-q", "--queue", help="Use this queue instead of the spec's.")
+@queue_option
 @click.option("-n", "--name", help="Use this name instead of the spec's.")
 @click.option(
     "--idempotency-key",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import json_option, open_client
+from yarnam.cli.options import json_option, new_file_option, open_client
 from yarnam.cli.queues.queues_lint_command import print_findings
 from yarnam.cli.rendering.console import (
     print_document,
@@ -55,7 +55,7 @@ def _size(snapshot: str) -> Resources:
 @click.command("generate")
 @click.argument("policy", metavar="POLICY")
 @cluster_option
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file.")
+@new_file_option
 def generate(policy: str, cluster: str, output: str | None) -> None:
     """Generate an allocation file from a policy in GPUs.
 
@@ -111,7 +111,7 @@ def diff(ctx: click.Context, before: str, after: str, cluster: str, as_json: boo
     metavar="SNAPSHOT",
     help="Take the nodes from SNAPSHOT, a file by `yarnam nodes --save`.",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file.")
+@new_file_option
 @json_option
 def convert(file: str, cluster: str, output: str | None, as_json: bool) -> None:
     """Show what a move from the Fair to the Capacity Scheduler changes for gangs.

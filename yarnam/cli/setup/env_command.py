@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import json_option, open_client
+from yarnam.cli.options import json_option, open_client, queue_option
 from yarnam.cli.rendering.console import (
     clock_time,
     print_error,
@@ -40,7 +40,7 @@ def command() -> None:
 @command.command("check")
 @click.argument("spec", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.option("-i", "--import", "more", multiple=True, metavar="MODULE", help="Import this too.")
-@click.option("-q", "--queue", help="Use this queue instead of the spec's.")
+@queue_option
 @click.option("--timeout", default="15min", show_default=True, help="How long to wait at most.")
 @json_option
 @click.pass_context

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import ChoiceWithFormer, write_new_file
+from yarnam.cli.options import ChoiceWithFormer, new_file_option, write_new_file
 from yarnam.cli.rendering.console import print_document, print_json, print_line, print_note
 from yarnam.errors import BadSpec, UsageError
 
@@ -48,7 +48,7 @@ MAX_BYTES = 1 << 20
     type=ChoiceWithFormer(FORMATS, FORMER),
     help="The system that the file is for. [default: by its content]",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file.")
+@new_file_option
 @click.option("--run", is_flag=True, help="Submit what was written; needs --output.")
 @click.option("--executes", default="", help="TonY: what each process runs.")
 @click.option("--src-dir", default="", help="TonY: the directory with the code.")

@@ -7,7 +7,7 @@ import dataclasses
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import ChoiceWithFormer, write_new_file
+from yarnam.cli.options import ChoiceWithFormer, new_file_option, write_new_file
 from yarnam.cli.rendering.console import print_document, print_json, print_line
 from yarnam.core.frameworks.registry import FORMER, NAMES
 from yarnam.errors import BadSpec
@@ -75,7 +75,7 @@ def validate(context: click.Context, files: tuple[str, ...], as_json: bool) -> N
     type=ChoiceWithFormer(NAMES, FORMER),
     help="The framework of the starter.",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file.")
+@new_file_option
 def init(framework: str, output: str | None) -> None:
     """Print a commented starter spec, or write it to a new file."""
     text = spec.template(framework, output or "job.yaml")
