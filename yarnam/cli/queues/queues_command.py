@@ -143,12 +143,7 @@ def why(ctx: click.Context, what: str, node_label: str, as_json: bool) -> int:
     if not jobs:
         print_line(f"No job of {what} waits.")
     for job in jobs:
-        found = waiting.why_waiting(job, now)
-        print_line(f"{job.application} ({job.name}) in {job.queue}: {found.reason}.")
-        if own_reason:
-            print_line(f"  Its own status says: {own_reason}.")
-        if found.change:
-            print_line(f"  What would start it: {found.change}.")
+        print_lines(queue_text.why_lines(job, now, own_reason))
     return 0
 
 

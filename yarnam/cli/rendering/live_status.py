@@ -131,30 +131,30 @@ class _View:
         self._application = application
 
     def render(self) -> RenderableType:
-        status = self.status
-        if status is None:
+        if self.status is None:
             return live_text(f"{self._application}  …")
-        now = time.time()
-        parts: list[RenderableType] = [
-            live_text(
-                (
-                    Styled(status.name, is_bold=True),
-                    f"  {status.application}  queue {status.queue}",
-                )
-            ),
-            live_text(headline(status, now)),
-        ]
-        if status.wait_queue is not None and status.wait_queue.start is not None:
-            parts.append(live_text(start_text(status.wait_queue.start, now)))
-        if status.tracking_url:
-            parts.append(live_text(status.tracking_url, "dim"))
-        if status.tasks:
-            parts.append(_tasks(status))
-        if status.step is not None and status.total_steps:
-            parts.append(_bar(status.step, status.total_steps, status.loss))
-        if not status.state.is_final:
-            parts.append(live_text("Ctrl-C stops watching, not the job", "dim"))
-        return rich_console.Group(*parts)
+        return live_view(self.status, time.time())
+
+
+def live_view(status: JobStatus, now: float) -> RenderableType:
+    """The job on a terminal."""
+    parts: list[RenderableType] = [
+        live_text(
+            (Styled(status.name, is_bold=True), f"  {status.application}  queue {status.queue}")
+        ),
+        live_text(headline(status, now)),
+    ]
+    if status.wait_queue is not None and status.wait_queue.start is not None:
+        parts.append(live_text(start_text(status.wait_queue.start, now)))
+    if status.tracking_url:
+        parts.append(live_text(status.tracking_url, "dim"))
+    if status.tasks:
+        parts.append(_tasks(status))
+    if status.step is not None and status.total_steps:
+        parts.append(_bar(status.step, status.total_steps, status.loss))
+    if not status.state.is_final:
+        parts.append(live_text("Ctrl-C stops watching, not the job", "dim"))
+    return rich_console.Group(*parts)
 
 
 def _tasks(status: JobStatus) -> RenderableType:

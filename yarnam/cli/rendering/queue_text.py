@@ -139,6 +139,16 @@ def jobs_of(now: QueuesNow, shown: QueueState, stages: Sequence[Stage]) -> list[
     return sorted(found, key=lambda job: (job.since_s, job.application))
 
 
+def why_lines(job: QueueJob, now: QueuesNow, own_reason: str = "") -> Iterator[Line]:
+    """Why the job waits, and what would start it. ``own_reason`` is from its own status."""
+    found = why_waiting(job, now)
+    yield f"{job.application} ({job.name}) in {job.queue}: {found.reason}."
+    if own_reason:
+        yield f"  Its own status says: {own_reason}."
+    if found.change:
+        yield f"  What would start it: {found.change}."
+
+
 def _job_row(job: QueueJob, now: QueuesNow, *, is_waiting: bool) -> tuple[str, ...]:
     row = (
         job.application,

@@ -1,0 +1,38 @@
+"""The pictures of the documentation are what the product prints today."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.pictures.draw import FOLDER, drawn
+
+ROOT = Path(__file__).parents[3]
+PICTURES = drawn()
+SHOWN = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+IMAGE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^)]*pictures/[^)]+)\)")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_is_not_older_than_what_it_shows(name: str) -> None:
+    assert (FOLDER / name).read_text(encoding="utf-8") == PICTURES[name], (
+        "draw them anew: python -m tests.pictures.draw"
+    )
+
+
+def test_a_picture_brings_nothing_from_elsewhere() -> None:
+    for svg in PICTURES.values():
+        assert set(re.findall(r"https?://[^\"' )]+", svg)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_every_picture_is_shown_with_a_text_in_its_place() -> None:
+    shown = {}
+    for page in SHOWN:
+        for image in IMAGE.finditer(page.read_text()):
+            path = (page.parent / image["path"]).resolve()
+            assert path.is_file(), f"{page}: {image['path']}"
+            assert len(image["alt"]) > 20, f"{page}: what {path.name} shows, in words"
+            shown[path.name] = page
+    assert {path.name for path in FOLDER.iterdir()} <= set(shown)
