@@ -9,6 +9,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from pygments.lexers.special import TextLexer  # noqa: E402
+from sphinx.application import Sphinx  # noqa: E402
 from sphinx.highlighting import lexers  # noqa: E402
 
 from yarnam import __version__  # noqa: E402
@@ -22,6 +23,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "examples"]
 nitpicky = False
+# Options keep their two hyphens: `--watch` is not a dash.
+smartquotes = False
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -33,6 +36,18 @@ autodoc_member_order = "bysource"
 
 html_theme = "furo"
 html_title = f"yarnam {__version__}"
+
+
+
+def without_search(app: Sphinx, _doctree: object) -> None:
+    """Decisions are for contributors: who searches for a symptom does not want them."""
+    if app.env.docname.startswith("adr/"):
+        app.env.metadata[app.env.docname]["nosearch"] = "true"
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", without_search)
+
 
 # The state chart is drawn where mermaid is known (code hosts do); here its source is shown.
 lexers["mermaid"] = TextLexer()

@@ -6,7 +6,10 @@ example's own.
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -16,11 +19,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.framework_venvs import framework_python
+from tests.integration.framework_venvs import BUILT_ON_THEM, PACKAGES, framework_python
 from tests.integration.submit_world import SubmitWorld
+from tests.unit.docs.pages import blocks
+from tests.unit.docs.test_code_blocks import yarnam_commands
 from yarnam import Client
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+RECORD = Path(__file__).parents[2] / "docs" / "reference" / "support.json"
 JOB_S = 600
 """Imports alone take a minute for each process on a busy machine."""
 
@@ -103,6 +109,29 @@ def test_an_example_runs(name: str, submit_world: SubmitWorld, unique_name: Any)
         assert re.search(pattern, output), output
     if example.least_accuracy:
         assert accuracy_in(output) > example.least_accuracy, output
+    record(name, example)
+
+
+def record(name: str, example: Example) -> None:
+    """Where YARNAM_RECORD_SUPPORT is set: what has run, for the table of support."""
+    if not os.environ.get("YARNAM_RECORD_SUPPORT"):
+        return
+    found = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    found[name] = {"on": time.strftime("%Y-%m-%d"), "versions": versions(example.packages)}
+    RECORD.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+def versions(packages: str) -> dict[str, str]:
+    """Of the packages that were asked for, as they are installed."""
+    if not packages:
+        return {}
+    done = subprocess.run(
+        [str(framework_python(packages)), "-m", "pip", "list", "--format", "json"],
+        capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    installed = {each["name"].lower(): each["version"] for each in json.loads(done.stdout)}
+    wanted = [*PACKAGES[packages], *BUILT_ON_THEM.get(packages, ())]
+    return {package: installed[package] for package in wanted if package in installed}
 
 
 def test_hugging_faces_trainer_saves_when_it_is_interrupted_and_goes_on(
@@ -151,3 +180,37 @@ def output_of(submit_world: SubmitWorld, application: str) -> str:
 def accuracy_in(output: str) -> float:
     (accuracy,) = re.findall(r"test accuracy (\d\.\d+)", output)
     return float(accuracy)
+
+
+TORCHRUN_PAGE = EXAMPLES.parent / "start" / "torchrun.md"
+
+
+def test_the_first_page_of_a_user_from_its_script_to_its_logs(
+    submit_world: SubmitWorld, unique_name: Any
+) -> None:
+    """The page's own files and commands, in its order; the packages come from a virtual environment
+    that is there already."""
+    name = unique_name("page")
+    for block in blocks("python", "text", "yaml", pages=[TORCHRUN_PAGE]):
+        if block.file:
+            (submit_world.folder / block.file).write_text(block.text)
+    spec = submit_world.folder / "job.yaml"
+    document = yaml.safe_load(spec.read_text())
+    assert document["environment"] == {"requirements": "requirements.txt"}
+    document["environment"] = {"python": str(framework_python("torch"))}
+    spec.write_text(yaml.safe_dump(document | {"name": name}))
+    lines = [
+        line for block in blocks("sh", pages=[TORCHRUN_PAGE]) for line in block.text.splitlines()
+    ]
+    commands = [call for line in lines for call in yarnam_commands(line)]
+    ran = [command[0] for command in commands]
+    assert ran[:2] == ["doctor", "queues"]
+    for command in commands:
+        if command[0] in {"doctor", "ui"}:  # what a site lacks; a server that stays
+            continue
+        words = [name if word == "digits" else word for word in command]
+        words = [str(spec) if word == "job.yaml" else word for word in words]
+        result = submit_world.run(*words)
+        assert result.code == 0, (words, result)
+        if command[0] == "logs":
+            assert re.search(r"epoch 7: loss \d\.\d+, 4 processes", result.out), result.out

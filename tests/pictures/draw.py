@@ -1,13 +1,14 @@
-"""Draws docs/pictures anew: ``python -m tests.pictures.draw``. A test fails while one is older than
-what it shows."""
+"""Draws docs/pictures anew, and the words of the product in pages:
+``python -m tests.pictures.draw``. A test fails while one is older than what it shows."""
 
 from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
-FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+from tests.pictures.page_parts import DOCS, pages
+
+FOLDER = DOCS / "pictures"
 
 
 def drawn() -> dict[str, str]:
@@ -33,3 +34,5 @@ if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name, svg in drawn().items():
         (FOLDER / name).write_text(svg, encoding="utf-8")
+    for name, page in pages().items():
+        (DOCS / name).write_text(page, encoding="utf-8")

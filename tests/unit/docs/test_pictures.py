@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.pictures.draw import FOLDER, drawn
+from tests.pictures.page_parts import DOCS, FAMILIES, REFUSED, TITLES, pages
+from tests.unit.queues.test_waiting import CASES
+from yarnam.core.model.outcomes import FailureClass
+from yarnam.core.model.plans import Reason
 
 ROOT = Path(__file__).parents[3]
 PICTURES = drawn()
@@ -36,3 +40,17 @@ def test_every_picture_is_shown_with_a_text_in_its_place() -> None:
             assert len(image["alt"]) > 20, f"{page}: what {path.name} shows, in words"
             shown[path.name] = page
     assert {path.name for path in FOLDER.iterdir()} <= set(shown)
+
+
+def test_the_products_words_in_a_page_are_todays() -> None:
+    for name, page in pages().items():
+        assert (DOCS / name).read_text(encoding="utf-8") == page, (
+            "write them anew: python -m tests.pictures.draw"
+        )
+
+
+def test_no_cause_is_missing_from_the_pages_by_symptom() -> None:
+    assert set(TITLES) == set(CASES)
+    assert set(REFUSED) == set(Reason)
+    shown = [name for names in FAMILIES.values() for name in names]
+    assert sorted(shown) == sorted(failure.value for failure in FailureClass)
