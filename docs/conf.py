@@ -35,6 +35,7 @@ autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 
 html_theme = "furo"
+html_extra_path = ["llms.txt"]
 html_title = f"yarnam {__version__}"
 
 

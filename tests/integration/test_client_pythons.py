@@ -76,6 +76,7 @@ def test_the_wheel_submits_from_it_and_the_job_runs_on_it(
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    assert yarnam("docs", "kerberos").startswith("# ")
     yarnam("submit", str(spec), "--watch")
     application = submit_world.rm.applications(user=submit_world.user)[0].application
     assert f"on {version}" in yarnam("logs", application, "--rank", "0")

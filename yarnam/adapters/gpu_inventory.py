@@ -60,7 +60,7 @@ class GpuInventory:
         self._rejections = Rejections(
             log,
             "is taken for empty and will be replaced",
-            "If it comes again, find out who writes there: docs/how-to/zookeeper.md.",
+            "If it comes again, find out who writes there: yarnam docs zookeeper.",
         )
 
     def known(self) -> Inventory:

@@ -70,6 +70,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         cluster="Run a Hadoop cluster on this machine.",
         doctor="Check this machine and the cluster.",
         sim="Simulate jobs that compete for a cluster.",
+        docs="Print a page of the documentation.",
     ),
 }
 

@@ -34,7 +34,7 @@ new_file_option = click.option(
 )
 """For ``write_new_file``."""
 
-plot_option = click.option(
+picture_option = click.option(
     "--plot",
     "picture",
     type=click.Path(dir_okay=False),

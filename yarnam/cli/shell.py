@@ -84,7 +84,7 @@ def root(verbose: int) -> None:
     """Run distributed deep-learning jobs on the GPUs of a Hadoop YARN cluster.
 
     A job gets all of its containers or none, placed as close together as possible. The exit code
-    tells who has to act: see docs/reference/exit-codes.md.
+    tells who has to act: see `yarnam docs exit-codes`.
     """
     if verbose:
         log_to_stderr(

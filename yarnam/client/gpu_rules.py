@@ -53,7 +53,7 @@ def rules_from(text: str, where: str) -> GpuModelRules:
         raise BadConfig(error.message) from error
     if document is None:
         return NO_RULES
-    hint = "See docs/how-to/placement.md."
+    hint = "See yarnam docs placement."
     if not isinstance(document, dict) or set(document) - set(_SECTIONS):
         raise BadConfig(f"{where}: must be a mapping of {', '.join(_SECTIONS)}", hint=hint)
     return GpuModelRules(**{name: _pairs(document.get(name), name, where) for name in _SECTIONS})

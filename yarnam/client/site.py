@@ -182,7 +182,7 @@ class Site:
             raise NotThroughGateway(
                 f"{what} cannot be reached through the gateway {self.gateway.url}",
                 hint="Run the command inside the cluster, for example on an edge node: "
-                "docs/how-to/gateway.md",
+                "yarnam docs gateway",
             )
 
     @property

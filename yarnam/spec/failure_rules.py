@@ -110,7 +110,7 @@ def site_rules(conf_dir: Path | None, environ: Mapping[str, str]) -> tuple[Failu
 
 
 def _site_rules(text: str, where: str) -> tuple[FailureRule, ...]:
-    hint = "It has a list `rules`, as retry.rules of a job: docs/reference/failure-rules.md"
+    hint = "It has a list `rules`, as retry.rules of a job: yarnam docs failure-rules"
     try:
         found = _SiteFile.model_validate(plain_document(text, where) or {})
     except BadSpec as error:

@@ -10,7 +10,12 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(
     path
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("changes/*.md"), *ROOT.glob("docs/**/*.md")]
+    for path in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("changes/*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        ROOT / "docs/llms.txt",
+    ]
     if "_build" not in path.parts
 )
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

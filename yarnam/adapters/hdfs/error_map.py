@@ -20,7 +20,7 @@ _MAP: tuple[tuple[tuple[type[HdfsError], ...], type[YarnamError], str], ...] = (
     (
         (hdfs.NotAuthenticated,),
         NoPermission,
-        "docs/how-to/kerberos.md has what to do about each of Kerberos's errors.",
+        "yarnam docs kerberos has what to do about each of Kerberos's errors.",
     ),
     (
         (hdfs.PermissionDenied,),
@@ -31,7 +31,7 @@ _MAP: tuple[tuple[tuple[type[HdfsError], ...], type[YarnamError], str], ...] = (
     (
         (hdfs.NoCredentials,),
         BadConfig,
-        "Add the gateway to ~/.netrc, or name a file with a token: docs/how-to/gateway.md.",
+        "Add the gateway to ~/.netrc, or name a file with a token: yarnam docs gateway.",
     ),
     (
         (hdfs.BadConfig, hdfs.NotSupported, hdfs.InvalidPath),

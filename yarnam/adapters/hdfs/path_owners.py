@@ -135,7 +135,7 @@ class PathOwners:
         if self._is_enforced and is_code:
             raise NoPermission(
                 f"{plain} is not used, since it would run as you: {doubt.reason}",
-                hint=f"{doubt.remedy}\ndocs/explanation/security.md says whom yarnam trusts.",
+                hint=f"{doubt.remedy}\nyarnam docs security says whom yarnam trusts.",
             )
         if doubt.reason not in self._reported:
             self._reported.add(doubt.reason)

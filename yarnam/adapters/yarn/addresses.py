@@ -140,7 +140,7 @@ def site_gateway(environ: Mapping[str, str]) -> Gateway | None:
             netrc_file=environ.get("NETRC", ""),
         )
     except hdfs.BadConfig as error:
-        hint = f"{GATEWAY_VARIABLE} names it: docs/how-to/gateway.md"
+        hint = f"{GATEWAY_VARIABLE} names it: yarnam docs gateway"
         raise BadConfig(error.message, hint=hint) from error
 
 
@@ -160,7 +160,7 @@ def secret_file(environ: Mapping[str, str], variable: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise BadConfig(
             f"cannot read {name}, which {variable} names: {type(error).__name__}",
-            hint="It holds digest:user:password: docs/how-to/zookeeper.md",
+            hint="It holds digest:user:password: yarnam docs zookeeper",
         ) from error
 
 

@@ -396,7 +396,7 @@ class ResourceManager:
     ) -> Mapping[str, Any]:
         """Within the budget."""
         if self._budget is not None and not self._budget.take(deadline - time.monotonic()):
-            raise Unavailable(self._budget.trouble, hint="docs/explanation/cluster-cost.md")
+            raise Unavailable(self._budget.trouble, hint="yarnam docs cluster-cost")
         with self._lock:
             urls = list(self._urls)
         failures: list[str] = []
@@ -458,8 +458,7 @@ def _raise_refusal(error: HttpError, path: str, who: HttpIdentity) -> None:
     if error.status == 401 and who.gateway is not None:
         raise NoPermission(
             f"the gateway {who.gateway.url} does not accept the caller's identity (HTTP 401)",
-            hint="Check the name and the password in ~/.netrc, or the token:"
-            " docs/how-to/gateway.md.",
+            hint="Check the name and the password in ~/.netrc, or the token: yarnam docs gateway.",
         )
     if error.status == 404 and who.gateway is not None and b"RemoteException" not in error.body:
         raise UsageError(
@@ -470,7 +469,7 @@ def _raise_refusal(error: HttpError, path: str, who: HttpIdentity) -> None:
     if error.status == 401 and who.is_kerberos:
         raise NoPermission(
             "the ResourceManager does not accept this Kerberos identity (HTTP 401)",
-            hint="docs/how-to/kerberos.md has what to do about each of Kerberos's errors.",
+            hint="yarnam docs kerberos has what to do about each of Kerberos's errors.",
         )
     if error.status == 401:
         raise NoPermission(

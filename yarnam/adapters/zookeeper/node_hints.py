@@ -137,7 +137,7 @@ class ZooKeeperHints:
             log.warning(
                 "ZooKeeper: %s has %d nodes, more than %d: it has been flooded, and other jobs' "
                 "strikes are not read. An administrator removes them (deleteall in zkCli.sh): "
-                "docs/how-to/zookeeper.md", folder, stat.numChildren, MOST_CHILDREN,
+                "yarnam docs zookeeper", folder, stat.numChildren, MOST_CHILDREN,
             )  # fmt: skip
             return []
         [names] = zookeeper.together([zookeeper.listing(folder, watch)], "listing hints")

@@ -76,7 +76,7 @@ class QueuePolicies:
         if stat.numChildren > MOST_QUEUES:
             raise Unavailable(
                 f"ZooKeeper: {folder} has {stat.numChildren} nodes, more than {MOST_QUEUES}",
-                hint="An administrator removes those that no queue needs: docs/how-to/zookeeper.md",
+                hint="An administrator removes those that no queue needs: yarnam docs zookeeper",
             )
         names = sorted(unquote(name) for name in self._zk.children(folder))
         return {name: self.of(name) for name in names if len(quote(name, safe="")) <= MAX_NAME}
@@ -130,7 +130,7 @@ class QueuePolicies:
             # Never the value itself: it is a secret.
             raise BadConfig(
                 "the administrator's credentials for ZooKeeper are not digest:user:password",
-                hint="See docs/how-to/policies.md.",
+                hint="See yarnam docs policies.",
             )
         self._zk.kazoo.add_auth("digest", f"{user}:{password}")
         return [make_digest_acl(user, password, all=True), *READ_ACL_UNSAFE]

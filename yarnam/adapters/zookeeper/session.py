@@ -281,7 +281,7 @@ class ZooKeeper:
             return Unavailable(
                 f"ZooKeeper at {self.hosts} refuses {doing}",
                 hint=f"An administrator gives yarnam's users access to {self.root}: "
-                "docs/how-to/zookeeper.md",
+                "yarnam docs zookeeper",
             )
         said = str(error) or type(error).__name__
         return Unavailable(f"ZooKeeper at {self.hosts}: {doing}: {said}")
@@ -317,7 +317,7 @@ def _auth(credentials: str) -> list[tuple[str, str]]:
         # Never the value itself: it is a secret.
         raise BadConfig(
             "the credentials for ZooKeeper are neither digest:user:password nor kerberos",
-            hint="See docs/how-to/zookeeper.md.",
+            hint="See yarnam docs zookeeper.",
         )
     return [("digest", f"{user}:{password}")]
 

@@ -33,7 +33,7 @@ NODE = "snapshot"
 PUBLISH_EVERY_S = 1.0
 """A summary younger than this is not replaced: several jobs may have polled simultaneously."""
 
-ADVICE = "Another version of yarnam wrote it, or no job at all: see docs/how-to/zookeeper.md."
+ADVICE = "Another version of yarnam wrote it, or no job at all: see yarnam docs zookeeper."
 
 
 class ZooKeeperSnapshots:

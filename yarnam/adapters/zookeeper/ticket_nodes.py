@@ -65,7 +65,7 @@ _NAME = re.compile(
     r"(?:.*/)?(?P<job>[^/@]{1,64})@(?P<attempt>[0-9]{1,9})(?:-(?P<number>[0-9]{10}))?"
 )
 
-ADVICE = "Another version of yarnam wrote it, or no job at all: see docs/how-to/zookeeper.md."
+ADVICE = "Another version of yarnam wrote it, or no job at all: see yarnam docs zookeeper."
 
 
 def job_of(path: str) -> str:
@@ -289,7 +289,7 @@ def _must_be_readable(folder: str, stat: ZnodeStat | None) -> None:
             f"ZooKeeper: {folder} has {stat.numChildren} nodes, more than {MOST_CHILDREN}: it has "
             "been flooded",
             hint="An administrator removes them (deleteall in zkCli.sh) and keeps others out: "
-            "docs/how-to/zookeeper.md",
+            "yarnam docs zookeeper",
         )
 
 

@@ -24,7 +24,7 @@ MOST_DIGITS = 6
 
 NOT_PROTECTED = (
     "whoever reaches the ZooKeeper may change this: its jobs and its administrators are one to it. "
-    "To keep it for administrators: docs/how-to/policies.md"
+    "To keep it for administrators: yarnam docs policies"
 )
 
 

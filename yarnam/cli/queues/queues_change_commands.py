@@ -60,7 +60,7 @@ def generate(policy: str, cluster: str, output: str | None) -> None:
     """Generate an allocation file from a policy in GPUs.
 
     POLICY is a YAML file with teams, their guaranteed GPUs, weights and limits; see
-    docs/how-to/queues.md. The file passes `yarnam queues lint`.
+    `yarnam docs queues`. The file passes `yarnam queues lint`.
     """
     found = queue_policy.read_policy(policy, _size(cluster) if cluster else None)
     text = generation.allocation_file(found)

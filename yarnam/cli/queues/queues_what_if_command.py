@@ -11,7 +11,7 @@ import click
 
 from yarnam._light_imports import on_first_use
 from yarnam.cli.history.history_options import chosen, note_gaps
-from yarnam.cli.options import json_option, open_client, plot_option
+from yarnam.cli.options import json_option, open_client, picture_option
 from yarnam.cli.queues.queues_change_commands import cluster_option
 from yarnam.cli.rendering.console import live_console, print_json, print_lines, print_note
 from yarnam.errors import UsageError
@@ -65,7 +65,7 @@ with on_first_use():
     metavar="DIR",
     help="Take the settings of the ResourceManager from DIR. Default: ask it.",
 )
-@plot_option
+@picture_option
 @click.option("--seed", type=int, default=7, show_default=True, help="Random seed.")
 @json_option
 @click.pass_context

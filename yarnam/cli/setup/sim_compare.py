@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import former_option, json_option, plot_option
+from yarnam.cli.options import former_option, json_option, picture_option
 from yarnam.cli.rendering.console import (
     live_console,
     print_json,
@@ -135,7 +135,7 @@ COUNT = click.IntRange(min=1)
     help="Print means and 95 % confidence intervals over this many slightly changed traces.",
 )
 @click.option("--seed", type=int, default=7, show_default=True, help="The first random seed.")
-@plot_option
+@picture_option
 @click.option(
     "-o",
     "--output",

@@ -147,7 +147,7 @@ def _gateway(site: Site) -> Finding:
     message += ", the nodes' logs" + (" and ZooKeeper" if site.zookeeper else "")
     hint = (
         "suspend, resume, scale, interrupt, tokens refresh, logs of running jobs and queue "
-        "policies need an edge node: docs/how-to/gateway.md"
+        "policies need an edge node: yarnam docs gateway"
     )
     if is_driver_wanted(site.environ):
         return fail(
@@ -337,9 +337,7 @@ def _zookeeper(site: Site) -> Finding:
         return ok("not configured; yarnam does not order waiting jobs")
     if not site.can_reach_zookeeper:
         return ok(f"{site.zookeeper} is the jobs' own; it is not reached through the gateway")
-    hint = (
-        "yarnam does not order waiting jobs; they start in random order: docs/how-to/zookeeper.md"
-    )
+    hint = "yarnam does not order waiting jobs; they start in random order: yarnam docs zookeeper"
     session = lazy_session.LazySession(site.zookeeper, zookeeper_credentials(site.environ))
     try:
         zookeeper = session.connected()
@@ -370,7 +368,7 @@ def _heartbeats(site: Site) -> Finding:
     if reason := skein_specs.why_not_intercepted(yarn_site):
         return warn(
             f"each running job sends 4 a second and hears no preemption notice: {reason}",
-            "Jobs run all the same: docs/explanation/application-master.md.",
+            "Jobs run all the same: yarnam docs application-master.",
         )
     return ok("a running job sends at most one in 3 s, and hears preemption notices")
 
@@ -412,7 +410,7 @@ def _gpu_type(site: Site) -> Finding:
     if not total:
         return fail(
             "no node of the cluster offers yarn.io/gpu",
-            "An administrator must configure it: docs/how-to/real-cluster.md",
+            "An administrator must configure it: yarnam docs prepare-a-cluster",
             ExitCode.BAD_CONFIG,
         )
     if "yarn.io/gpu" not in types:
@@ -486,7 +484,7 @@ def _security(site: Site) -> Finding:
         has_zookeeper_secret=bool(zookeeper_credentials(site.environ)),
     )
     if doors:
-        return warn("; ".join(doors), "Who can do what: docs/explanation/security.md.")
+        return warn("; ".join(doors), "Who can do what: yarnam docs security.")
     return ok("no open door is known")
 
 

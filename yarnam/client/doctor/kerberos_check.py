@@ -10,7 +10,7 @@ ENDS_SOON_S = 3600.0
 """A submit takes seconds; who follows a job or refreshes its tokens needs a ticket for longer."""
 
 _SERVICES = ("dfs.namenode.kerberos.principal", "yarn.resourcemanager.principal")
-_HINT = "docs/how-to/kerberos.md has more."
+_HINT = "yarnam docs kerberos has more."
 
 
 def site_realms(settings: Mapping[str, str]) -> frozenset[str]:

@@ -102,5 +102,5 @@ def _zookeeper(has_zookeeper: bool, *, has_secret: bool) -> str:
         return ""
     return (
         "ZooKeeper is used without credentials: whoever reaches it can change what yarnam keeps "
-        "there (docs/how-to/zookeeper.md)"
+        "there (yarnam docs zookeeper)"
     )

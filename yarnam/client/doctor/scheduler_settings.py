@@ -79,7 +79,7 @@ def _check_fair(settings: Mapping[str, str]) -> Finding:
     if settings.get(f"{_FAIR}.assignmultiple") != "true":
         return warn(
             "one container per node heartbeat: a gang that fills a node of 8 GPUs waits for eight",
-            f"Have {_FAIR}.assignmultiple = true set. See docs/how-to/real-cluster.md.",
+            f"Have {_FAIR}.assignmultiple = true set. See yarnam docs prepare-a-cluster.",
         )
     if settings.get(f"{_FAIR}.dynamic.max.assign", "true") != "false":
         message = (

@@ -119,7 +119,7 @@ def _must_have_zookeeper(site: Site) -> None:
     if not site.zookeeper:
         raise UsageError(
             "policies of queues are kept in ZooKeeper, and none is configured",
-            hint="docs/how-to/zookeeper.md tells how. Without it every job acts by itself.",
+            hint="yarnam docs zookeeper tells how. Without it every job acts by itself.",
         )
     site.must_reach("ZooKeeper, which keeps the policies of queues,")
 

@@ -223,7 +223,7 @@ def _needs_names(what: str) -> NotThroughGateway:
     return NotThroughGateway(
         f"{what}, and the gateway hides them",
         hint="Submit it inside the cluster, for example on an edge node, or leave more open in "
-        "the section placement: docs/how-to/gateway.md",
+        "the section placement: yarnam docs gateway",
     )
 
 

@@ -350,7 +350,7 @@ class JobUpload:
         ):
             raise BadConfig(
                 "the job cannot use ZooKeeper by Kerberos: its ApplicationMaster has no ticket",
-                hint=f"Let a keytab go along ({KEYTAB_VARIABLE}: docs/how-to/kerberos.md), or "
+                hint=f"Let a keytab go along ({KEYTAB_VARIABLE}: yarnam docs kerberos), or "
                 "set YARNAM_ZOOKEEPER=none: the job then waits without a place in the order.",
             )
         if not credentials:
@@ -394,7 +394,7 @@ def checked_keytab(path: Path) -> bytes:
     """The keytab's content, if Kerberos accepts it for the user of the ticket. Raises BadConfig,
     NoPermission; neither shows the content."""
     named = f"{path}, which {KEYTAB_VARIABLE} names"
-    hint = "docs/how-to/kerberos.md says how to make one; klist -k -t FILE shows whose it is."
+    hint = "yarnam docs kerberos says how to make one; klist -k -t FILE shows whose it is."
     try:
         content = path.read_bytes()
         found = keytab.principals(content)

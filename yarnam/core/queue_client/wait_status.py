@@ -38,7 +38,7 @@ def overdue_text(last: MustWait) -> str:
     return (
         "the gang has fitted for long on GPUs that the jobs ahead of it do not take (first of them "
         f"{last.head.name} ({last.head.job}): {last.reason}). If they should: "
-        "docs/how-to/zookeeper.md"
+        "yarnam docs zookeeper"
     )
 
 

@@ -7,7 +7,7 @@ from yarnam.errors import UsageError
 
 _HEAD = """\
 # A job for `yarnam submit`. Check it with `yarnam spec validate {file}`.
-# All keys: docs/reference/spec.md, or `yarnam spec schema` for your editor.
+# All keys: yarnam docs spec, or `yarnam spec schema` for your editor.
 version: 1
 name: my-job
 
