@@ -129,7 +129,8 @@ def versions(packages: str) -> dict[str, str]:
         [str(framework_python(packages)), "-m", "pip", "list", "--format", "json"],
         capture_output=True, check=True, text=True,
     )  # fmt: skip
-    installed = {each["name"].lower(): each["version"] for each in json.loads(done.stdout)}
+    listed = json.loads(done.stdout)
+    installed = {each["name"].lower().replace("_", "-"): each["version"] for each in listed}
     wanted = [*PACKAGES[packages], *BUILT_ON_THEM.get(packages, ())]
     return {package: installed[package] for package in wanted if package in installed}
 

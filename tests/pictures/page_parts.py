@@ -1,5 +1,5 @@
-"""The parts of pages that are the product's own words: why a job waits, why it failed, what has run,
-and the versions of what is written."""
+"""The parts of pages that are the product's own words: why a job waits, why it failed, what has
+run, and the versions of what is written."""
 
 from __future__ import annotations
 
@@ -146,8 +146,9 @@ def _failure(failure: FailureClass) -> Iterator[str]:
     yield f"\n### {failure.value}\n\n"
     common = class_defaults().get(failure)
     if common is None:
-        yield "No rule knows the failure. Read the end of the log of the process that failed first, "
-        yield "which `yarnam explain` names. A [rule of your own](../reference/failure-rules.md) "
+        yield "No rule knows the failure. Read the end of the log of the process that failed "
+        yield "first: `yarnam explain` names it. A "
+        yield "[rule of your own](../reference/failure-rules.md) "
         yield "can name the failure next time.\n"
         return
     yield f"{common.explanation} **What to do:** {common.hint}\n\n"
@@ -170,16 +171,29 @@ def _lines(rules: list[FailureRule]) -> list[str]:
 # ---- what has run, and the versions of what is written -------------------------------------------
 
 
+PACKAGES = {
+    "accelerate": ("torch", "accelerate"), "deepspeed": ("torch", "deepspeed"),
+    "hf-trainer": ("torch", "transformers", "accelerate"),
+    "lightning": ("torch", "pytorch-lightning"),
+}  # fmt: skip
+"""What an example is about, where several share an environment; otherwise torch, if it is there."""
+TOOLS = ("scikit-learn", "numpy", "setuptools")
+
+
 def _support() -> Iterator[str]:
     found = json.loads((DOCS / "reference" / "support.json").read_text())
     for path in sorted(EXAMPLES.glob("*/spec.yaml")):
         name = path.parent.name
+        if name == "digits":  # of the demo, not of the gallery's run
+            continue
         framework = yaml.safe_load(path.read_text()).get("framework", "command")
         run = found.get(name)
         if run is None:
             yield f"| `{name}` | `{framework}` | | not yet |\n"
             continue
-        packages = ", ".join(f"{key} {value}" for key, value in run["versions"].items())
+        installed = run["versions"]
+        about = [key for key in PACKAGES.get(name, ("torch",)) if key in installed] or installed
+        packages = ", ".join(f"{key} {installed[key]}" for key in about if key not in TOOLS)
         yield f"| `{name}` | `{framework}` | {packages} | {run['on']} |\n"
 
 
