@@ -36,7 +36,7 @@ TIMERS = {
     TimerKind.LAUNCH: ("launched, not every process has started", "`gang.launch_timeout`"),
     TimerKind.READY: ("others wait until started tasks are ready", "`ready.timeout` of the role"),
     TimerKind.STOP: ("stopping, not every end is known", "`am.stop_grace` and 5 s"),
-    TimerKind.BACKOFF: ("until the next plan request", "`gang.backoff_base`, `backoff_cap`"),
+    TimerKind.BACKOFF: ("until the next plan request", "`gang.backoff.base`, `gang.backoff.cap`"),
     TimerKind.WAIT: ("all waiting before the gang runs", "`gang.wait_timeout`"),
     TimerKind.RECOVERY: ("a lost task is being replaced in place", "`gang.recovery_timeout`"),
     TimerKind.PATIENCE: ("waiting for room for the largest size", "`elastic.patience`"),
