@@ -39,7 +39,6 @@ html_extra_path = ["llms.txt"]
 html_title = f"yarnam {__version__}"
 
 
-
 def without_search(app: Sphinx, _doctree: object) -> None:
     """Decisions are for contributors: who searches for a symptom does not want them."""
     if app.env.docname.startswith("adr/"):

@@ -60,7 +60,7 @@ def test_foreign_bytes_are_passed_over_and_reported_once(
         assert found.running == (gang,)
     assert len(caplog.messages) == 2 * len(FOREIGN)
     assert "application_1_0003@1-0000000003 of application_1_0003 is passed over" in caplog.text
-    assert "docs/how-to/zookeeper.md" in caplog.messages[0]
+    assert "yarnam docs zookeeper" in caplog.messages[0]
 
 
 def test_an_honest_node_is_never_too_long() -> None:

@@ -251,7 +251,7 @@ async def test_others_that_leave_the_gpus_idle_are_waited_for_three_minutes(
         assert world.broker.pending == {}
         await until_it_asks(world, foe)
         assert "first of them big (application_1_0666)" in caplog.text
-        assert "docs/how-to/zookeeper.md" in caplog.text
+        assert "yarnam docs zookeeper" in caplog.text
         # The others see that it acquires, as after a claim.
         [ticket] = mine(room)
         assert ticket.is_acquiring
@@ -327,10 +327,10 @@ async def test_a_full_cluster_is_waited_for_in_line() -> None:
         world.broker.grant(first, "n1")
         await world.advance(31.0)
         assert world.phase == "BACKING_OFF"
-        assert mine(room)[0].aside
+        assert mine(room)[0].blocked_reason
         await world.advance(10.0)
         assert world.phase == "PENDING"
-        assert not mine(room)[0].aside
+        assert not mine(room)[0].blocked_reason
         status = status_of(world)
         assert "waiting for free GPUs: first in the queue" in status.reason
         assert "32 GPUs" in status.reason

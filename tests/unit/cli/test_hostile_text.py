@@ -679,6 +679,7 @@ OWN_TEXT_ONLY = {
     "ui": "its own address; the pages: tests/unit/web",
     "queues generate": "names of the user's own policy, which are checked",
     "spec schema": "a document of ours",
+    "docs": "pages of ours",
     "spec init": "a template of ours",
     "cluster up": "names and figures of the user's own cluster; what daemons say is in its logs",
     "cluster down": "the cluster's name, which is checked",

@@ -301,7 +301,7 @@ def test_commands_that_need_more_say_so_at_once(
     assert yarnam(world, *command) == ExitCode.BAD_CONFIG
     said = capsys.readouterr().err
     assert "cannot be reached through the gateway https://knox.example:8443/gateway/prod" in said
-    assert "on an edge node: docs/how-to/gateway.md" in said
+    assert "on an edge node: yarnam docs gateway" in said
 
 
 def test_the_status_of_a_running_job_follows_from_its_journal(world: World) -> None:

@@ -88,7 +88,7 @@ def test_one_that_cannot_be_read_is_reported_and_learnt_again(
     assert not inventory.known().models
     [message] = caplog.messages
     assert message.startswith("ZooKeeper's gpu-models is taken for empty")
-    assert "docs/how-to/zookeeper.md" in message
+    assert "yarnam docs zookeeper" in message
     inventory.learn(NodeId("gpu-1"), A100)
     assert decode_inventory(record.data).models == {"gpu-1": A100}
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from yarnam.cli.rendering.console import is_terminal, print_lines, print_table
+from yarnam.cli.options import json_option
+from yarnam.cli.rendering.console import print_document, print_json, print_table
 from yarnam.errors import UsageError
 
 FOLDERS = (
@@ -17,13 +18,14 @@ FOLDERS = (
     Path(sys.prefix) / "share" / "doc" / "yarnam",
 )
 """Where the pages are: in a clone, and where a wheel puts them."""
-ROOMS = ("start", "tutorial", "how-to", "troubleshoot", "explanation", "reference")
+SECTIONS = ("start", "tutorial", "how-to", "troubleshoot", "explanation", "reference")
 """Of two pages with one name the first one goes by it alone."""
 
 
 @click.command("docs")
 @click.argument("page", required=False)
-def command(page: str | None) -> None:
+@json_option
+def command(page: str | None, as_json: bool) -> None:
     """Print a page of the documentation, or list all pages.
 
     PAGE is the name that a hint gives, such as kerberos.
@@ -32,6 +34,9 @@ def command(page: str | None) -> None:
     for path in _pages():
         key = path.stem if path.stem not in found else f"{path.parent.name}/{path.stem}"
         found[key] = path
+    if page is None and as_json:
+        print_json([{"page": name, "title": _title(path)} for name, path in found.items()])
+        return
     if page is None:
         print_table(("PAGE", "TITLE"), [(name, _title(path)) for name, path in found.items()])
         return
@@ -43,17 +48,17 @@ def command(page: str | None) -> None:
             hint=f"Did you mean {close[0]}?" if close else "To list all pages: yarnam docs",
         )
     text = found[name].read_text(encoding="utf-8")
-    if is_terminal():
-        click.echo_via_pager(text)
+    if as_json:
+        print_json({"page": name, "text": text})
     else:
-        print_lines(text.splitlines())
+        print_document(text)
 
 
 def _pages() -> Iterator[Path]:
-    """Of the first folder that there is; an index goes by its folder's name in no hint."""
+    """Find the pages of the first folder that exists. No hint names an index."""
     for folder in FOLDERS:
         if folder.is_dir():
-            for room in ROOMS:
+            for room in SECTIONS:
                 yield from sorted(p for p in (folder / room).glob("*.md") if p.stem != "index")
             return
 

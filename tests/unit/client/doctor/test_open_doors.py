@@ -91,7 +91,7 @@ def test_the_check_knows_the_resource_managers_settings_too(tmp_path: Path) -> N
     found = _security(world.site)
     assert (found.part, found.health) == ("Security", Health.WARN)
     assert "DefaultContainerExecutor" in found.message
-    assert "docs/explanation/security.md" in found.hint
+    assert "yarnam docs security" in found.hint
 
 
 @pytest.mark.parametrize(
