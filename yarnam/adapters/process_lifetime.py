@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -29,8 +30,15 @@ def leave_at_once_on_sigterm() -> None:
 
 def leave_at_once(reason: str) -> NoReturn:
     """What matters is on HDFS, and the next AM attempt continues from there."""
-    os.write(2, f"yarnam: {reason}: leaving\n".encode())
+    say(f"yarnam: {reason}: leaving")
     os._exit(int(ExitCode.UNAVAILABLE))
+
+
+def say(line: str) -> None:
+    """Write to stderr, as far as the disk of the container's logs has room. Raises nothing: its
+    caller is about to end this process."""
+    with suppress(OSError):
+        os.write(2, f"{line}\n".encode(errors="backslashreplace"))
 
 
 def _on_sigterm(number: int, frame: FrameType | None) -> None:

@@ -62,6 +62,7 @@ from yarnam.agent.task_config import (
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.exhaustive import assert_never
 from yarnam.errors import Blame, InternalError, YarnamError
+from yarnam.errors.full_disks import disk_full, in_words
 
 if TYPE_CHECKING:
     import grpc
@@ -332,8 +333,10 @@ class Agent:
         except YarnamError as error:
             self._take(ae.TroubleFound(_problem(error)))
         except Exception as error:  # noqa: BLE001 - whatever it is, the AM has to know
-            _LOG.error("a fault of the agent", exc_info=error)
-            fault = InternalError(f"the agent cannot prepare: {error!r}")
+            full = disk_full(error, *self._places)
+            if full is None:
+                _LOG.error("a fault of the agent", exc_info=error)
+            fault = full or InternalError(f"the agent cannot prepare: {error!r}")
             self._take(ae.TroubleFound(_problem(fault)))
         else:
             gpus = ",".join(self._identity.gpu_ids) or "none"
@@ -461,6 +464,11 @@ class Agent:
         self._take(ae.Checked(serial, check.check, found))
 
     @property
+    def _places(self) -> tuple[Path, ...]:
+        """Where this container writes."""
+        return (self._settings.directory, self._settings.log_directory)
+
+    @property
     def _gpu_ids(self) -> tuple[str, ...]:
         return tuple(each.device.ident for each in self._leases)
 
@@ -470,7 +478,8 @@ class Agent:
         try:
             write_members(self._settings.directory, launch.members)
         except OSError as error:
-            text = f"cannot write down who belongs to the gang: {error}"
+            why = in_words(error, *self._places)
+            text = f"cannot write down who belongs to the gang: {why}"
             self._take(ae.MembersWritten(launch, Problem(text)))
         else:
             self._take(ae.MembersWritten(launch))

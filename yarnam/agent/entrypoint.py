@@ -7,6 +7,7 @@ import logging
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from yarnam.agent.agent import Agent
@@ -20,6 +21,7 @@ from yarnam.agent.task_config import (
 )
 from yarnam.core.model.printable import printable_lines
 from yarnam.errors import WireMismatch, YarnamError
+from yarnam.errors.full_disks import full_disk_named
 
 AGENT_LOG = "agent.log"
 
@@ -45,7 +47,8 @@ def run_agent(
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         keeper = KeeperClient(keeper_pid, connection, settings.container)
-        return loop.run_until_complete(_run(settings, job, pem, keeper, log_file))
+        with full_disk_named(directory, settings.log_directory):
+            return loop.run_until_complete(_run(settings, job, pem, keeper, log_file))
     except WireMismatch as error:
         _log_fault(log_file, str(error))
         return AgentExit.REFUSED
@@ -77,4 +80,5 @@ def set_up_log(path: Path, formatter: logging.Formatter) -> None:
 def _log_fault(log_file: Path | None, text: str) -> None:
     if log_file is not None:
         _LOG.error("%s", text)
-    sys.stderr.write(f"yarnam agent: {printable_lines(text)}\n")
+    with suppress(OSError):
+        sys.stderr.write(f"yarnam agent: {printable_lines(text)}\n")

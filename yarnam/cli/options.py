@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -105,17 +104,6 @@ def open_data(ctx: click.Context, path: str) -> Iterator[DataLocation]:
         return
     with open_client(ctx) as client:
         yield data_location.locate_data(path, lambda: client.site)
-
-
-def write_new_file(output: str, text: str) -> None:
-    """What ``--output`` names: a file that is not there yet. Raises UsageError."""
-    try:
-        with Path(output).open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise UsageError(f"{output} already exists", hint="Choose another name.") from None
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from error
 
 
 def moment(text: str | None, option: str) -> float | None:

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -25,6 +25,7 @@ from yarnam.cli.log_format import PrintableFormatter, log_to_stderr
 from yarnam.cli.rendering.console import print_error, print_json, print_note
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.errors import BadSpec, ExitCode, UsageError, YarnamError
+from yarnam.errors.full_disks import disk_full
 
 if TYPE_CHECKING:
     from yarnam.client import Client
@@ -117,10 +118,10 @@ def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
     except (KeyboardInterrupt, click.exceptions.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        _forget_stdout()
+        _forget(sys.stdout)
         return PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the outermost frame: nothing may escape it
-        return _report(internal_error(error, arguments), as_json)
+        return _report(_disk_full(error) or internal_error(error, arguments), as_json)
     return int(code or 0)
 
 
@@ -145,10 +146,28 @@ def _usage_error(error: click.ClickException) -> YarnamError:
 
 
 def _report(error: YarnamError, as_json: bool) -> int:
-    if as_json:
-        print_json({"error": error_as_plain(error)})
-    print_error(error.message, error.hint)
+    error = _disk_full(error) or error
+    # What is printed may go to the disk that is full. The exit code says it all the same.
+    for stream, report in ((sys.stdout, _print_as_json), (sys.stderr, _print_for_people)):
+        try:
+            if as_json or stream is sys.stderr:
+                report(error)
+            stream.flush()
+        except OSError:
+            _forget(stream)
     return int(error.exit_code)
+
+
+def _disk_full(error: BaseException) -> YarnamError | None:
+    return disk_full(error, os.environ.get("TMPDIR") or "/tmp", os.curdir)  # noqa: S108 - a name
+
+
+def _print_as_json(error: YarnamError) -> None:
+    print_json({"error": error_as_plain(error)})
+
+
+def _print_for_people(error: YarnamError) -> None:
+    print_error(error.message, error.hint)
 
 
 def error_as_plain(error: YarnamError) -> dict[str, Any]:
@@ -166,9 +185,9 @@ def error_as_plain(error: YarnamError) -> dict[str, Any]:
     return plain
 
 
-def _forget_stdout() -> None:
-    """Keep the interpreter's flush at exit from reporting the closed pipe."""
+def _forget(stream: TextIO) -> None:
+    """Keep the interpreter's flush at exit from failing too, which would replace the exit code."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except (OSError, ValueError):
         pass

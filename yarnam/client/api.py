@@ -19,6 +19,7 @@ from yarnam.client.user_paths import key_in
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.errors import BadSpec, YarnamError
+from yarnam.errors.full_disks import full_disk_named
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -135,7 +136,7 @@ class Client:
         already starting, to use instead of the client's own; it is closed at the end.
 
         Raises BadSpec, NoPermission, NeverFits (before anything is submitted), BadConfig,
-        Unavailable.
+        Unavailable, DiskFull.
         """
         launcher = launcher or self._site.open_launcher()
         try:
@@ -320,9 +321,11 @@ class Client:
             launcher.close()
 
     def _start(self, job: JobSpec, launcher: Launcher, *, key: str = "") -> Job:
-        made = submit_job.submit_job(
-            self._site, job, launcher, self._report, self._open_progress, key=key
-        )
+        scratch = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - it is only named
+        with full_disk_named(self._site.cache, scratch):
+            made = submit_job.submit_job(
+                self._site, job, launcher, self._report, self._open_progress, key=key
+            )
         return self._handle(made.application, made.key, self._site.user)
 
     def _opened(self, application: str) -> Job:

@@ -111,11 +111,15 @@ class BadSpec(YarnamError):
 
 
 class Unavailable(YarnamError):
-    """The ResourceManager, ZooKeeper or HDFS does not answer."""
+    """The ResourceManager, ZooKeeper or HDFS does not answer; or a local disk is full."""
 
     exit_code = ExitCode.UNAVAILABLE
     retryable = True
     blame = Blame.INFRA
+
+
+class DiskFull(Unavailable):
+    """A local disk, its quota or its table of inodes is full. Made by ``full_disks.disk_full``."""
 
 
 class InternalError(YarnamError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +28,7 @@ from hdfs_utils.config import site_authority
 from hdfs_utils.errors import HdfsError
 from yarnam.adapters.zookeeper import sasl_connection
 from yarnam.errors import BadConfig, Unavailable
+from yarnam.errors.full_disks import in_words
 from yarnam.wire.protocol import ZOOKEEPER_KERBEROS
 
 log = logging.getLogger("yarnam.zookeeper")
@@ -302,9 +304,13 @@ def _authority_file() -> str | None:
         raise BadConfig(f"reading the site's certificate authority: {error}") from error
     if not pem:
         return None
-    file = tempfile.NamedTemporaryFile("w", suffix=".pem", delete=False)  # noqa: SIM115 - stays
-    with file:
-        file.write(pem)
+    try:
+        file = tempfile.NamedTemporaryFile("w", suffix=".pem", delete=False)  # noqa: SIM115 - stays
+        with file:
+            file.write(pem)
+    except OSError as error:
+        why = in_words(error, os.environ.get("TMPDIR", ""))
+        raise Unavailable(f"writing the site's certificate authority: {why}") from error
     atexit.register(Path(file.name).unlink, missing_ok=True)
     return file.name
 

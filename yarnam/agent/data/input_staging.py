@@ -21,6 +21,7 @@ from yarnam._light_imports import on_first_use
 from yarnam.agent.machine.agent_directives import Launch
 from yarnam.agent.task_config import ContainerSettings, TaskJob
 from yarnam.errors import BadSpec, InternalError, Unavailable, YarnamError
+from yarnam.errors.full_disks import in_words
 from yarnam.train._inputs.file_shares import InputFile
 from yarnam.train._inputs.input_listing import InputListing, read_input_manifest
 from yarnam.wire.input_shares import likely_shares
@@ -176,7 +177,7 @@ class InputStaging:
         error = work.exception()
         self._is_done = error is None
         if is_early and error is not None:
-            self._fail(staging_error(error))
+            self._fail(staging_error(error, self._places))
         self._report_progress()
 
     async def _finish(self) -> None:
@@ -186,11 +187,16 @@ class InputStaging:
             # Shielded: a later order may want the same, and then waits for it.
             await asyncio.shield(work)
         except Exception as error:
-            raise staging_error(error) from error
+            raise staging_error(error, self._places) from error
         finally:
             if work.done() and work is self._work:
                 self._is_done = not work.cancelled() and work.exception() is None
                 self._work = None
+
+    @property
+    def _places(self) -> list[Path]:
+        local_dirs = os.environ.get("LOCAL_DIRS", "")
+        return [disk.own for disk in cache_places(self._settings, local_dirs)]
 
     async def _stop(self) -> None:
         work, self._work, self._is_done = self._work, None, False
@@ -283,11 +289,11 @@ def cache_places(settings: ContainerSettings, local_dirs: str) -> list[node_cach
     return found or [node_cache.CacheDisk(here / OWN_DIRECTORY, here / CACHE_DIRECTORY)]
 
 
-def staging_error(error: BaseException) -> YarnamError:
-    """Whose fault it is: the job's inputs, or this node's."""
+def staging_error(error: BaseException, places: Sequence[Path] = ()) -> YarnamError:
+    """Whose fault it is: the job's inputs, or this node's, which writes to ``places``."""
     if isinstance(error, YarnamError):
         return error
-    text = f"inputs cannot be staged on this node: {error}"
+    text = f"inputs cannot be staged on this node: {in_words(error, *places)}"
     if isinstance(error, node_cache.ChangedInput | errors.NotFound | errors.PermissionDenied):
         return BadSpec(text, hint="Inputs must stay as they are while a job reads them.")
     if isinstance(error, node_cache.NoSpace):

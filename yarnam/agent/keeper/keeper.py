@@ -31,6 +31,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from yarnam.agent.keeper import procfs
@@ -95,8 +96,9 @@ def fork_keeper(mark: str) -> tuple[int, socket.socket]:
     """Fork the keeper; returns its pid and the agent's end of the socket. Call it first thing:
     this process must still have a single thread."""
     ours, theirs = socket.socketpair()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # the disk of the container's logs may be full
+            stream.flush()
     pid = os.fork()
     if pid:
         theirs.close()
@@ -192,12 +194,14 @@ class Keeper:
         except OSError as error:
             self._not_started(rank, "log", error.errno or 0)
             return
-        failure_read, failure_write = os.pipe()
         keeper = os.getpid()
+        opened = [*logs]
         try:
+            failure_read, failure_write = os.pipe()
+            opened += (failure_read, failure_write)
             pid = os.fork()
         except OSError as error:
-            for fd in (failure_read, failure_write, *logs):
+            for fd in opened:
                 os.close(fd)
             self._not_started(rank, "fork", error.errno or 0)
             return
@@ -261,7 +265,8 @@ def kill_all(mark: bytes, reap: Callable[[], None]) -> int:
             reap()
             return 0
         if time.monotonic() > limit:
-            print(f"yarnam: cannot kill {sorted(victims)}", file=sys.stderr, flush=True)  # noqa: T201
+            with suppress(OSError):
+                print(f"yarnam: cannot kill {sorted(victims)}", file=sys.stderr, flush=True)  # noqa: T201
             return len(victims)
         for pid in victims:
             try:
@@ -323,8 +328,8 @@ def _become(order: Message, keeper: int, failure: int, logs: tuple[int, int]) ->
     except OSError as error:
         os.write(failure, f"{stage} {error.errno or errno.EIO}".encode())
     except BaseException:  # noqa: BLE001 - anything else here is a fault of ours
-        traceback.print_exc()
         os.write(failure, f"{stage} {errno.EINVAL}".encode())
+        traceback.print_exc()
     finally:
         os._exit(127)
 

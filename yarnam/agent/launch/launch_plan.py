@@ -29,6 +29,7 @@ from yarnam.agent.task_config import ContainerSettings, TaskJob
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.outcomes import ExitKind
 from yarnam.core.model.resources import split_gpus
+from yarnam.errors.full_disks import in_words
 from yarnam.wire import protocol
 
 STOP_FILE = ".yarnam-stop"
@@ -86,7 +87,8 @@ def plan_processes(
     try:
         workspace = make_workspace(settings.directory, job, path)
     except OSError as error:
-        return _all_with_problem(settings, launch, f"cannot make the working directory: {error}")
+        why = in_words(error, settings.directory)
+        return _all_with_problem(settings, launch, f"cannot make the working directory: {why}")
     shares = [process.gpu_ids for process in launch.processes]
     if not any(shares):
         shares = list(split_gpus(leased, len(launch.processes)))

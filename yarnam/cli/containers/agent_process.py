@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -34,8 +35,9 @@ def main() -> NoReturn:
     code = int(run_agent(os.environ, Path.cwd(), pid, connection, formatter))
     # Everything is closed and killed by now. The interpreter's own farewell could only hang on
     # gRPC's threads, and a container that does not end keeps its GPUs.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # the disk of the container's logs may be full
+            stream.flush()
     os._exit(code)
 
 
@@ -51,8 +53,9 @@ def _is_assigned() -> bool:
         os.environ.update(await_assignment(os.environ, skein))
         skein.close()
     except YarnamError as error:
-        sys.stderr.write(f"yarnam agent: {printable_lines(str(error))}\n")
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stderr.write(f"yarnam agent: {printable_lines(str(error))}\n")
+            sys.stderr.flush()
         return False
     return True
 

@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlparse
@@ -20,6 +21,7 @@ from yarnam._light_imports import light_imports
 from yarnam.adapters.process_lifetime import end_with_stdin, leave_at_once_on_sigterm
 from yarnam.cli.log_format import PrintableFormatter, log_to_stderr
 from yarnam.errors import ExitCode, InternalError, YarnamError
+from yarnam.errors.full_disks import disk_full
 from yarnam.wire.protocol import (
     ENV_JOB_DIR,
     LOCAL_JOB_FILE,
@@ -61,7 +63,10 @@ def main() -> int:
     except YarnamError as error:
         log.error("%s", error)
         return int(error.exit_code)
-    except Exception:
+    except Exception as error:
+        if (full := disk_full(error, Path.cwd())) is not None:
+            log.error("%s", full)
+            return int(full.exit_code)
         log.exception("the ApplicationMaster failed")
         return int(ExitCode.INTERNAL)
 
@@ -185,7 +190,9 @@ def _obey(verdict: Verdict, fs: FileSystem, job_dir: str, am_attempt: int) -> in
 def _leave(code: int) -> NoReturn:
     """Without waiting for threads that a dead HDFS or a slow gRPC may still hold."""
     logging.shutdown()
-    sys.stderr.flush()
+    # The disk of the container's logs may be full.
+    with suppress(OSError):
+        sys.stderr.flush()
     os._exit(code)
 
 

@@ -64,6 +64,7 @@ from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.core.tokens.renewal import TokenLife
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
+from yarnam.errors.full_disks import disk_full, in_words
 from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
 from yarnam.ports.notifications import NotificationSender
 from yarnam.ports.pre_runs import PreRunStore
@@ -307,8 +308,11 @@ def _announce(host: str, port: int) -> None:
     url = f"http://{host}:{port}/"
     log.info("the job's page is at %s, for YARN's proxy", url)
     written = Path(f"{LOCAL_PAGE_URL_FILE}.new")
-    written.write_text(url, encoding="ascii")
-    written.replace(LOCAL_PAGE_URL_FILE)
+    try:
+        written.write_text(url, encoding="ascii")
+        written.replace(LOCAL_PAGE_URL_FILE)
+    except OSError as error:
+        log.warning("YARN has no link to the job's page: %s", in_words(error, written))
     skein = GrpcSkeinAm.of_this_container()
     try:
         skein.add_page("job", url, "job page")
@@ -403,6 +407,10 @@ def _is_final(record: JobRecord, application: str) -> bool:
 def _failure(error: Exception) -> Verdict:
     """The AM's own end. Not persisted while YARN will start another attempt, which continues from
     the journal."""
+    if full := disk_full(error, Path.cwd()):
+        node = os.environ.get("NM_HOST", "its node")
+        text = f"the ApplicationMaster's disk on {node} is full: {full.message}"
+        return Verdict(VerdictKind.FAILED, int(full.exit_code), text, full.hint)
     if isinstance(error, YarnamError):
         return Verdict(VerdictKind.FAILED, int(error.exit_code), error.message, error.hint)
     text = f"the ApplicationMaster failed: {type(error).__name__}: {error}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +19,8 @@ from yarnam.cli.rendering.console import (
     print_note,
     print_table,
 )
-from yarnam.errors import ExitCode, UsageError
+from yarnam.client.data.output_file import write_output
+from yarnam.errors import ExitCode
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem
@@ -289,8 +289,5 @@ def export(ctx: click.Context, path: str, output: str | None) -> None:
             print_json_line(_plain(one))
         return
     text = "".join(f"{json_text(_plain(one))}\n" for one in found)
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+    write_output(output, text)
     print_note(f"Wrote {len(found)} entries to {output}")

@@ -20,6 +20,7 @@ from yarnam.cli.rendering.console import (
     print_note,
     print_table,
 )
+from yarnam.client.data.output_file import write_output
 from yarnam.errors import BadConfig, UsageError
 
 if TYPE_CHECKING:
@@ -67,16 +68,8 @@ def generate(policy: str, cluster: str, output: str | None) -> None:
     if output is None:
         print_document(text)
         return
-    _write_new(output, text)
+    write_output(output, text, is_new=True)
     print_note(f"Wrote {output}. To see what it changes: yarnam queues diff OLD {output}")
-
-
-def _write_new(path: str, text: str) -> None:
-    try:
-        with Path(path).open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
 @click.command("diff")
@@ -125,7 +118,7 @@ def convert(file: str, cluster: str, output: str | None, as_json: bool) -> None:
         raise UsageError(f"{cluster} has no GPUs")
     found = capacity_conversion.convert(allocation_xml.load_allocations(file), size)
     if output is not None:
-        _write_new(output, queue_text.settings_xml(found.settings))
+        write_output(output, queue_text.settings_xml(found.settings), is_new=True)
         print_note(f"Wrote {output}. To check it: yarnam queues lint {output} --cluster {cluster}")
     if as_json:
         print_json(queue_text.conversion_plain(found))

@@ -14,6 +14,7 @@ from yarnam.cli.history.history_options import chosen, note_gaps
 from yarnam.cli.options import json_option, open_client, picture_option
 from yarnam.cli.queues.queues_change_commands import cluster_option
 from yarnam.cli.rendering.console import live_console, print_json, print_lines, print_note
+from yarnam.client.data.output_file import write_output
 from yarnam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -172,8 +173,5 @@ def _progress(jobs: int) -> Iterator[Callable[[], None]]:
 
 
 def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    write_output(path, text)
     print_note(f"Picture written to {path}.")

@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, Union
 
@@ -162,8 +163,9 @@ def print_error(message: str, hint: str = "") -> None:
 def print_progress(text: str) -> None:
     """Show ``text`` in place of the last one, on a terminal's line; an empty one clears it."""
     if is_terminal(sys.stderr):
-        sys.stderr.write(f"\r{printable(text)}\x1b[K")
-        sys.stderr.flush()
+        with _named(sys.stderr):
+            sys.stderr.write(f"\r{printable(text)}\x1b[K")
+            sys.stderr.flush()
 
 
 def print_output(name: str, lines: Iterable[bytes]) -> None:
@@ -175,8 +177,10 @@ def print_output(name: str, lines: Iterable[bytes]) -> None:
     prefix = f"{printable(name)}: ".encode() if name else b""
     for line in lines:
         shown = process_line(line) if is_terminal() else line
-        sys.stdout.buffer.write(prefix + shown + b"\n")
-    sys.stdout.buffer.flush()
+        with _named(sys.stdout):
+            sys.stdout.buffer.write(prefix + shown + b"\n")
+    with _named(sys.stdout):
+        sys.stdout.buffer.flush()
 
 
 def process_line(line: bytes) -> bytes:
@@ -217,8 +221,23 @@ def _shown(part: Part, stream: TextIO) -> str:
 
 def _write(stream: TextIO, text: str) -> None:
     encoding = stream.encoding or "utf-8"
-    stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+    with _named(stream):
+        stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+
+
+@contextmanager
+def _named(stream: TextIO) -> Iterator[None]:
+    """A full disk under a stream is named. Notes are lost there: the work that they are about
+    continues."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if stream is not sys.stderr:
+            error.filename = "/dev/stdout"
+            raise
 
 
 def date_time(at_s: float) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import ChoiceWithFormer, new_file_option, write_new_file
+from yarnam.cli.options import ChoiceWithFormer, new_file_option
 from yarnam.cli.rendering.console import print_document, print_json, print_line, print_note
+from yarnam.client.data.output_file import write_output
 from yarnam.errors import BadSpec, UsageError
 
 with on_first_use():
@@ -94,7 +95,7 @@ def command(
     if output is None:
         print_document(text)
         return 0
-    write_new_file(output, text)
+    write_output(output, text, is_new=True)
     print_line(f"Wrote {output}. Next: yarnam plan {output}")
     if not run:
         return 0

@@ -21,8 +21,8 @@ from yarnam.cli.rendering.console import (
     print_lines,
     print_note,
 )
+from yarnam.client.data.output_file import write_output
 from yarnam.core.model.printable import duration
-from yarnam.errors import UsageError
 
 if TYPE_CHECKING:
     from yarnam.client.planning.traces.trace_reading import Trace
@@ -305,8 +305,5 @@ def _progress(jobs: int) -> Iterator[tuple[Callable[[], None], Callable[[float],
 
 
 def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    write_output(path, text)
     print_note(f"Picture written to {path}.")

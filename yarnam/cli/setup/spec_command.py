@@ -7,8 +7,9 @@ import dataclasses
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import ChoiceWithFormer, new_file_option, write_new_file
+from yarnam.cli.options import ChoiceWithFormer, new_file_option
 from yarnam.cli.rendering.console import print_document, print_json, print_line
+from yarnam.client.data.output_file import write_output
 from yarnam.core.frameworks.registry import FORMER, NAMES
 from yarnam.errors import BadSpec
 
@@ -82,5 +83,5 @@ def init(framework: str, output: str | None) -> None:
     if output is None:
         print_document(text)
         return
-    write_new_file(output, text)
+    write_output(output, text, is_new=True)
     print_line(f"Wrote {output}. Next: yarnam spec validate {output}")

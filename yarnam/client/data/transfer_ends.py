@@ -13,6 +13,7 @@ from hdfs_utils import errors as hdfs
 from hdfs_utils.errors import HdfsError
 from yarnam.adapters.hdfs.error_map import as_yarnam
 from yarnam.errors import BadSpec, NoPermission, Unavailable, UsageError
+from yarnam.errors.full_disks import disk_full
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem
@@ -53,14 +54,15 @@ def transfer_errors(doing: str) -> Iterator[None]:
         hint = "The target is unchanged. Run the command again; 'hdfs fsck' shows bad blocks."
         raise BadSpec(f"{doing}: {error}", hint=hint) from error
     except HdfsError as error:
-        raise as_yarnam(error, doing) from error
+        # Local files are a file system too.
+        raise disk_full(error, error.path) or as_yarnam(error, doing) from error
     except FileNotFoundError as error:
         raise UsageError(f"{doing}: no such file: {error.filename}") from error
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
-            raise NoPermission(
-                f"{doing}: {error}", hint="Free some space, or ask for access."
-            ) from error
+        if full := disk_full(error):
+            raise full from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise NoPermission(f"{doing}: {error}", hint="Ask for access.") from error
         raise Unavailable(f"{doing}: {error}", hint="Check the local disk.") from error
 
 

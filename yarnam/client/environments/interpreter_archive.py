@@ -29,6 +29,7 @@ from yarnam.client.environments.shared_libraries import (
     strip_symbols,
 )
 from yarnam.errors import BadConfig
+from yarnam.errors.full_disks import disk_full, full_disk_in
 
 FORMAT = 2
 """Goes into the name: raise it when the layout or the choice of files changes."""
@@ -124,6 +125,8 @@ def copy_interpreter(interpreter: Interpreter, tree: Path) -> None:
         for name, path in libraries.items():
             shutil.copy(path, lib / name)
     except OSError as error:
+        if full := disk_full(error, tree):
+            raise full from error
         raise BadConfig(f"cannot copy the Python {interpreter.executable}: {error}") from error
     copied = [lib / name for name in libraries]
     strip_symbols([program, *modules, *copied])
@@ -153,6 +156,8 @@ def compile_tree(program: Path, folder: Path) -> None:
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadConfig(f"the copied Python does not run: {error}") from error
+    if full := full_disk_in(f"{done.stderr}\n{done.stdout}" if done.returncode else "", folder):
+        raise full
     # Packages hold files of other versions and broken ones, which nobody imports: 1 is for those.
     if done.returncode not in (0, 1):
         raise BadConfig(f"the copied Python does not run: {done.stderr.strip()[-500:]}")

@@ -18,6 +18,7 @@ from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import Record, decode_record
 from yarnam.client.environments.requirement_files import RequirementLine, lines_named_in
 from yarnam.errors import BadConfig, BadSpec
+from yarnam.errors.full_disks import full_disk_in
 
 INSTALL_LIMIT_S = 3600.0
 """The time for resolving, downloading and unpacking: a full PyTorch with CUDA is 4.8 GB."""
@@ -189,6 +190,8 @@ def run_installer(command: Sequence[str], file: Path, lines: Sequence[Requiremen
     if done.returncode == 0:
         return done.stdout
     said = done.stderr.strip() or done.stdout.strip()
+    if full := full_disk_in(said):
+        raise full
     named = [str(line) for line in lines_named_in(said, list(lines))]
     last = said.splitlines()[-MOST_LINES:]
     raise BadSpec("\n".join([f"cannot make the environment of {file}:", *named, *last]))

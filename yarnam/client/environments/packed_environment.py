@@ -59,6 +59,7 @@ from yarnam.client.environments.site_packages import (
 )
 from yarnam.core.model.job_spec import PackedFrom, PackSource
 from yarnam.errors import BadConfig, BadSpec
+from yarnam.errors.full_disks import full_disk_in
 
 FORMAT = 2
 """Goes into the name: raise it when what is packed changes."""
@@ -253,6 +254,8 @@ def _fill_from_pex(interpreter: Interpreter, pex: Path, cache: Path, tree: Path)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BadSpec(f"cannot unpack {pex}: {error}") from error
         if done.returncode or not done.stdout.strip():
+            if full := full_disk_in(done.stderr, root):
+                raise full
             said = (done.stderr.strip() or "it holds no packages")[-1000:]
             raise BadSpec(f"cannot unpack {pex} with Python {interpreter.version}: {said}")
         own = [".bootstrap", ".deps", "__pex__", "__main__.py", "PEX-INFO", ".prefix"]

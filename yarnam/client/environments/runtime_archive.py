@@ -8,7 +8,6 @@ Compiled parts make it good for one Python version and one platform.
 
 from __future__ import annotations
 
-import compileall
 import gzip
 import hashlib
 import importlib.metadata
@@ -22,7 +21,7 @@ import sysconfig
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -206,9 +205,12 @@ def _fill_lib(source: RuntimeSource, lib: Path) -> None:
         # setuptools offers distutils through a .pth hook, which a plain folder does not run.
         shutil.copytree(lib / "setuptools" / "_distutils", lib / "distutils")
     # The bytecode is unchecked: YARN's copies get new times, and the files are never edited.
-    compileall.compile_dir(
-        lib, quiet=2, stripdir=lib, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-    )
+    # Not compileall: it takes a full disk for a file that cannot be compiled.
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    for path in sorted(lib.rglob("*.py")):
+        name = path.relative_to(lib).as_posix()
+        with suppress(py_compile.PyCompileError):
+            py_compile.compile(str(path), dfile=name, doraise=True, quiet=1, invalidation_mode=mode)
 
 
 def _fill_sdk(source: RuntimeSource, sdk: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from yarnam.client.submit.leftovers.abandoned import SCRATCH_PREFIX
 from yarnam.client.user_paths import new_key
 from yarnam.core.model.job_spec import JobSpec, ShippedFile
 from yarnam.errors import BadSpec, UsageError
+from yarnam.errors.full_disks import full_disk_named
 
 RESULTS_VARIABLE = "YARNAM_RESULTS"
 COMMAND = ("python", CALL_FILE)
@@ -106,7 +108,10 @@ class Executor:
         key = new_key()
         results = call_results.results_directory(self._site.paths.job(key))
         (role,) = job.roles
-        with tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX) as scratch:
+        with (
+            full_disk_named(os.environ.get("TMPDIR", "")),
+            tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX) as scratch,
+        ):
             path = Path(scratch) / CALL_FILE
             path.write_bytes(call)
             whole = replace(

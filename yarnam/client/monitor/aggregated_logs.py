@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from yarnam.adapters.hdfs.error_map import as_yarnam
 from yarnam.adapters.yarn.addresses import read_settings
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.errors import Unavailable
+from yarnam.errors.full_disks import full_disk_named
 from yarnam.wire.http_request import HttpError
 
 with on_first_use():
@@ -47,6 +49,9 @@ TOOL_LIMIT_S = 300.0
 NM_LIMIT_S = 5.0
 MAX_LIVE_LOG_BYTES = 256 << 20
 """How much of a log is read from a NodeManager; it is held in memory."""
+
+_ROOM_LEFT = 64 << 10
+"""Bytes that still fit behind what a program has written: more than Java writes in one piece."""
 
 _PROCESS_FILE = re.compile(r"(.+-\d+)\.(\d+)\.log")
 _LENGTH = re.compile(rb"LogLength:\s*([0-9]{1,18})\s*$")
@@ -120,9 +125,14 @@ def _handed_in(sources: JobSources) -> Generator[LogFile, None, str]:
     if _has_no_tool(sources.site):
         found_any = yield from _all_of(_from_hdfs(sources))
         return "" if found_any else "HDFS has no directory of them"
-    with tempfile.TemporaryFile(prefix="yarnam-logs-") as dump:
-        complaint = _yarn_logs(sources, dump) or "'yarn logs' prints none"
-        size = dump.seek(0, os.SEEK_END)
+    with ExitStack() as stack:
+        with full_disk_named(os.environ.get("TMPDIR") or "/tmp"):  # noqa: S108 - it is only named
+            dump = stack.enter_context(tempfile.TemporaryFile(prefix="yarnam-logs-"))
+            complaint = _yarn_logs(sources, dump) or "'yarn logs' prints none"
+            size = dump.seek(0, os.SEEK_END)
+            # Java's printing succeeds on a full disk as well: the end would be missing.
+            dump.write(bytes(_ROOM_LEFT))
+            dump.truncate(size)
         if not size:
             return complaint
         with mmap.mmap(dump.fileno(), size, access=mmap.ACCESS_READ) as content:

@@ -8,11 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from yarnam.client.data.output_file import output_file
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import COLUMNS, JobSummary
 from yarnam.core.accounting.philly import philly_job
 from yarnam.core.accounting.usage import UsageRow
-from yarnam.errors import BadConfig, UsageError
+from yarnam.errors import BadConfig
 
 
 def write_summaries(path: Path, rows: Sequence[JobSummary]) -> int:
@@ -41,16 +42,13 @@ def write_usage(path: Path, by: Sequence[str], rows: Sequence[UsageRow]) -> int:
 def write_philly(path: Path, records: Iterable[HistoryRecord]) -> int:
     """An array of jobs, as ``cluster_job_log`` has them; how many. Raises UsageError."""
     count = 0
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            file.write("[")
-            for record in records:
-                file.write(",\n" if count else "\n")
-                file.write(json.dumps(philly_job(record)))
-                count += 1
-            file.write("\n]\n")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    with output_file(path) as draft, draft.open("w", encoding="utf-8") as file:
+        file.write("[")
+        for record in records:
+            file.write(",\n" if count else "\n")
+            file.write(json.dumps(philly_job(record)))
+            count += 1
+        file.write("\n]\n")
     return count
 
 
@@ -65,8 +63,6 @@ def write_columns(path: Path, columns: dict[str, list[Any]]) -> int:
             hint="pip install 'yarnam[arrow]'",
         ) from error
     table = pa.table(columns)
-    try:
-        parquet.write_table(table, path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    with output_file(path) as draft:
+        parquet.write_table(table, draft)
     return int(table.num_rows)

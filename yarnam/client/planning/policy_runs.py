@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from yarnam.client.data.output_file import output_file
 from yarnam.client.monitor.history_exports import write_columns
 from yarnam.client.planning.snapshot_file import read_snapshot
 from yarnam.core.policies.policy_registry import policy_named
@@ -101,12 +102,9 @@ def write_rows(path: Path, rows: Mapping[str, Sequence[IdealRow]]) -> int:
 
 def _write_lines(path: Path, rows: Mapping[str, Sequence[IdealRow]]) -> int:
     count = 0
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            for policy, mine in rows.items():
-                for row in mine:
-                    file.write(json.dumps({"policy": policy, **row._asdict()}) + "\n")
-                    count += 1
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    with output_file(path) as draft, draft.open("w", encoding="utf-8") as file:
+        for policy, mine in rows.items():
+            for row in mine:
+                file.write(json.dumps({"policy": policy, **row._asdict()}) + "\n")
+                count += 1
     return count

@@ -11,6 +11,7 @@ from pathlib import Path
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import read_at_most
 from yarnam._light_imports import on_first_use
+from yarnam.client.data.output_file import write_output
 from yarnam.client.planning.outlook import Outlook, outlook
 from yarnam.client.planning.queue_comparison import QueueOutlook, compare_queues
 from yarnam.client.site import user_name
@@ -39,10 +40,7 @@ class SnapshotFile:
 def save_snapshot(snapshot: ClusterSnapshot, path: str) -> None:
     """Replaces a file that is there. Raises UsageError."""
     plain = to_plain(SnapshotFile(KIND, VERSION, snapshot))
-    try:
-        Path(path).write_text(json.dumps(plain, separators=(",", ":")) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    write_output(path, json.dumps(plain, separators=(",", ":")) + "\n")
 
 
 def load_snapshot(path: str, queue: str) -> ClusterSnapshot:

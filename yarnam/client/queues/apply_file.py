@@ -14,6 +14,7 @@ from yarnam.client.queues.queue_view import queues_now
 from yarnam.client.site import Site
 from yarnam.core.queues.comparison import not_taken
 from yarnam.errors import NoPermission, Unavailable, UsageError
+from yarnam.errors.full_disks import disk_full
 
 TAKEN_LIMIT_S = 40.0
 """YARN looks at the file every 10 s and leaves one alone that is younger than 5 s
@@ -50,6 +51,8 @@ def replace_file(source: Path, target: Path) -> Path | None:
             hint="Run this where the ResourceManager runs, as the owner of the file.",
         ) from error
     except OSError as error:
+        if full := disk_full(error, target):
+            raise full from error
         raise UsageError(f"cannot write {target}: {error.strerror}") from error
     return backup
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from email.message import Message
 from pathlib import Path
@@ -9,13 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.fakes.full_disk import FullDisk
 from tests.unit.client.world import APPLICATION, World, status, task, verdict
 from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.client.monitor import job_logs
 from yarnam.client.monitor.aggregated_logs import LogFile, parse_log_dump
 from yarnam.client.monitor.job_logs import LogPiece
 from yarnam.core.model.job_status import JobState
-from yarnam.errors import Unavailable, UsageError
+from yarnam.errors import DiskFull, Unavailable, UsageError
 from yarnam.wire.codec import encode
 from yarnam.wire.http_request import HttpError, HttpReply
 
@@ -112,6 +114,19 @@ def test_the_processes_of_an_ended_job_with_their_ranks(world: World) -> None:
     ]
     arguments = (world.folder / "bin" / "arguments").read_text()
     assert arguments == f"logs -applicationId {APPLICATION} -appOwner me\n"
+
+
+def test_logs_whose_end_does_not_fit_on_the_disk_are_an_error(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``yarn logs`` itself ends well there."""
+    yarn_tool(world, dump(*FILES))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    job = ended(world)
+    with FullDisk(scratch, 2).installed(), pytest.raises(DiskFull):
+        list(job.logs())
 
 
 def test_choices_of_an_ended_job(world: World) -> None:
