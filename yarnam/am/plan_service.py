@@ -196,7 +196,12 @@ class PlanService:
             settings.plan_patience_s,
             is_retriable=lambda error: isinstance(error, Unavailable),
             on_failure=note,
-            backoff=Backoff(settings.plan_retry_first_s, settings.plan_retry_cap_s),
+            # Whoever goes by the snapshots of others lets them ask first: 1,000 jobs would meet a
+            # ResourceManager that has just started with 200 calls a second.
+            backoff=Backoff(
+                max(settings.plan_retry_first_s, (max_age_s or 0.0) / 4),
+                max(settings.plan_retry_cap_s, max_age_s or 0.0),
+            ),
             sleep=self._sleep,
             now_s=self._clock.now_s,
         )

@@ -10,7 +10,7 @@ from kazoo.protocol.states import ZnodeStat
 
 from tests.fakes.live_applications import FakeLiveApplications
 from yarnam.adapters.zookeeper.session import Entry, ZooKeeper
-from yarnam.adapters.zookeeper.ticket_nodes import RECHECKED, TicketNodes
+from yarnam.adapters.zookeeper.ticket_nodes import NEW_AT_ONCE, RECHECKED, TicketNodes
 from yarnam.core.model.tickets import LiveApplication
 
 JOBS = 1000
@@ -73,7 +73,7 @@ def long_queue() -> tuple[CountingZooKeeper, TicketNodes]:
     nodes = TicketNodes(
         cast("ZooKeeper", zookeeper), "application_9_0001", live, changed=lambda: None
     )
-    assert len(nodes.read(is_fresh=False).tickets) == JOBS
+    assert len(nodes.read().tickets) == JOBS
     zookeeper.reads = 0
     return zookeeper, nodes
 
@@ -86,6 +86,57 @@ def test_a_look_at_a_long_queue_reads_a_part_of_it() -> None:
     assert len(found.tickets) == JOBS
     assert len(found.looked_at) == RECHECKED
     assert zookeeper.reads <= 2 * RECHECKED + 5
+
+
+def returned(running: int = 0) -> tuple[CountingZooKeeper, TicketNodes]:
+    """ZooKeeper has lost all sessions, and all jobs have made their nodes again."""
+    zookeeper = CountingZooKeeper()
+    for number in reversed(range(JOBS)):
+        path = ticket(number)
+        if number < running:
+            path = f"{ROOT}/queue/running/application_1_{number:04d}@1"
+        zookeeper.write(path)
+    nodes = TicketNodes(
+        cast("ZooKeeper", zookeeper), "application_9_0001", FakeLiveApplications(*LIVE),
+        changed=lambda: None,
+    )  # fmt: skip
+    return zookeeper, nodes
+
+
+def test_after_zookeeper_s_return_a_look_reads_the_first_of_the_queue_only() -> None:
+    zookeeper, nodes = returned()
+    found = nodes.read(is_fresh=False)
+    assert list(found.tickets) == [ticket(n) for n in reversed(range(NEW_AT_ONCE))]
+    assert found.unread == JOBS - NEW_AT_ONCE
+    assert zookeeper.reads <= 2 * NEW_AT_ONCE + 5
+
+
+def test_it_is_read_whole_in_some_looks_and_by_a_claim_at_once() -> None:
+    zookeeper, nodes = returned(running=400)
+    counts = []
+    while not counts or counts[-1]:
+        before = zookeeper.reads
+        counts.append(nodes.read(is_fresh=False).unread)
+        assert zookeeper.reads - before <= 2 * (NEW_AT_ONCE + RECHECKED) + 5
+    assert len(counts) == JOBS // NEW_AT_ONCE
+    assert not returned()[1].read().unread
+
+
+def test_running_gangs_and_tickets_are_read_in_turn() -> None:
+    _, nodes = returned(running=400)
+    found = nodes.read(is_fresh=False)
+    assert (len(found.running), len(found.tickets)) == (NEW_AT_ONCE // 2, NEW_AT_ONCE // 2)
+
+
+def test_more_nodes_of_known_jobs_are_not_unread_and_come_last() -> None:
+    """A forger may make them as often as he likes."""
+    zookeeper, nodes = long_queue()
+    for number in range(200):
+        zookeeper.write(ticket(number).replace("@1", "@2"))
+    zookeeper.write(f"{ROOT}/queue/running/application_1_0999@1")
+    found = nodes.read(is_fresh=False)
+    assert not found.unread
+    assert len(found.running) == 1
 
 
 def test_every_ticket_is_looked_at_in_turn() -> None:

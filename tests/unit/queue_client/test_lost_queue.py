@@ -54,3 +54,35 @@ def test_then_it_polls_itself_before_it_asks() -> None:
     _, action = polled(client, is_shared=False)
     assert isinstance(action, ca.AnswerPlan)
     assert isinstance(action.outcome, PlacementPlan)
+
+
+def test_while_the_queue_is_away_the_resourcemanager_is_left_alone() -> None:
+    """A thousand jobs would ask it a thousand times a second, instead of one for all of them."""
+    client = replace(waiting(lost_for_s=0.0), queue_trouble="ZooKeeper does not answer")
+    admission = replace(client.admission, stage=Stage.PAUSING, lost_at_s=None)
+    client, now_s, pauses = replace(client, admission=admission), NOW_S, 0
+    while True:
+        client, actions = step(client, ce.PauseOver(client.admission.awaits), ce.Moment(now_s))
+        if not all(isinstance(action, ca.Pause) for action in actions):
+            break
+        (pause,) = actions
+        assert isinstance(pause, ca.Pause)
+        now_s, pauses = now_s + pause.pause_s, pauses + 1
+    assert pauses > 1
+    assert now_s == NOW_S + LIMITS.grace_s
+    assert any(isinstance(action, ca.PollCluster) for action in actions)
+
+
+def test_after_its_return_the_jobs_poll_in_the_order_of_the_queue() -> None:
+    pauses = []
+    for ahead in (0, 10, 40):
+        client = waiting(lost_for_s=5.0)
+        last = replace(client.admission.last, ahead=ahead)  # type: ignore[type-var]
+        admission = replace(client.admission, stage=Stage.LOST, last=last)
+        client = replace(client, admission=admission)
+        client, (pause,) = step(client, ce.PauseOver(client.serial), ce.Moment(NOW_S, 0.5))
+        assert isinstance(pause, ca.Pause)
+        pauses.append(pause.pause_s)
+        _, actions = step(client, ce.PauseOver(client.admission.awaits), ce.Moment(NOW_S))
+        assert any(isinstance(action, ca.PollCluster) for action in actions)
+    assert pauses[0] < 2.5 < pauses[1] < pauses[2]

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, zip_longest
 
 from kazoo.protocol.states import ZnodeStat
 
@@ -55,8 +55,13 @@ ResourceManager was last asked (30 s)."""
 RECHECKED = 50
 """Known nodes that one look looks at again, the longest unseen first: with 1,000 jobs in the
 queue looks that read them all were 69,000 requests a second for ZooKeeper. Half of them are kept
-for nodes that the caller names. New nodes are read immediately, and names that are gone are
-forgotten."""
+for nodes that the caller names. Names that are gone are forgotten."""
+
+NEW_AT_ONCE = 50
+"""Unknown nodes that one look reads, those of the smallest numbers first: after ZooKeeper has lost
+all sessions, the nodes of 1,000 jobs are unknown to each of 1,000 readers, who ask some 34 times a
+second in all (docs/explanation/cluster-cost.md). Whoever has so many jobs ahead waits at the
+longest interval anyway, and a claim reads all of them."""
 
 BATCH = 500
 """Calls in flight together: their answers are in memory together."""
@@ -102,6 +107,8 @@ class QueueNodes:
     """Why it does not."""
     looked_at: frozenset[str] = frozenset()
     """Paths of the nodes that this look has seen; the others are as an earlier look saw them."""
+    unread: int = 0
+    """Jobs that are listed as waiting, or as running, of which no look has seen a node yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +184,11 @@ class TicketNodes:
             {path: entry for path, entry in entries.items() if path.startswith(f"{folder}/")}
             for folder in folders
         )
+        unread = {*map(_owner, paths)} - {*map(_owner, looked_at)} - self._owners()
         return QueueNodes(
-            version, tickets, running, tuple(own), found.applications, found.trouble, looked_at
-        )
+            version, tickets, running, tuple(own), found.applications, found.trouble, looked_at,
+            len(unread),
+        )  # fmt: skip
 
     def own_names(self, folder: str) -> list[str]:
         """Names in the folder that are in the job's own name. Raises Unavailable."""
@@ -240,11 +249,24 @@ class TicketNodes:
 
     def _due(self, paths: Sequence[str], watched: Collection[str]) -> list[str]:
         """The nodes that a look reads: the unknown ones, and those whose turn it is."""
-        new = [path for path in paths if path not in self._known]
+        new = self._new(path for path in paths if path not in self._known)
         known = sorted((path for path in paths if path in self._known), key=self._last_read)
         first = [path for path in known if path in watched][: RECHECKED // 2]
         rest = [path for path in known if path not in set(first)]
         return [*new, *first, *rest[: RECHECKED - len(first)]]
+
+    def _new(self, paths: Iterable[str]) -> list[str]:
+        """Tickets by their numbers and running gangs, in turn. First those of whose jobs nothing is
+        known: another's forgeries must not come before them."""
+        seen = self._owners()
+        by_folder: dict[str, list[str]] = {}
+        for path in sorted(paths, key=lambda path: (_owner(path) in seen, number_of(path))):
+            by_folder.setdefault(path.rpartition("/")[0], []).append(path)
+        in_turn = (path for row in zip_longest(*by_folder.values()) for path in row if path)
+        return list(islice(in_turn, NEW_AT_ONCE))
+
+    def _owners(self) -> set[tuple[str, str]]:
+        return {*map(_owner, self._known)}
 
     def _last_read(self, path: str) -> int:
         return self._known[path].read
@@ -291,6 +313,11 @@ def _must_be_readable(folder: str, stat: ZnodeStat | None) -> None:
             hint="An administrator removes them (deleteall in zkCli.sh) and keeps others out: "
             "yarnam docs zookeeper",
         )
+
+
+def _owner(path: str) -> tuple[str, str]:
+    """Folder and job."""
+    return path.rpartition("/")[0], job_of(path)
 
 
 def _batches(paths: Iterable[str]) -> Iterator[list[str]]:

@@ -410,6 +410,7 @@ class ZooKeeperTicketQueue:
             ),
             running=tuple(sorted(running, key=lambda gang: gang.job)),
             trouble=nodes.trouble,
+            unread=nodes.unread,
             policy=self.policy(),
             recorded_gpu_s={
                 name: app.gpu_s for name, app in (nodes.applications or {}).items() if app.gpu_s

@@ -103,8 +103,12 @@ def withdraw(ctx: ClientStep) -> None:
 
 
 def enter(ctx: ClientStep) -> None:
-    """One more poll, and a sign of life in the queue."""
+    """One more poll, and a sign of life in the queue. While the queue is away, and may come back
+    soon, neither: all jobs together would ask the ResourceManager what one asks for all of them
+    otherwise."""
     admission, last = ctx.admission, ctx.admission.last
+    if last is not None and ctx.client.queue_trouble and _is_patient(ctx):
+        return
     max_age_s = accepted_age_s(admission.history, last, ctx.now_s) if last else None
     ctx.admit(
         stage=Stage.ENTERING,
@@ -444,6 +448,8 @@ def woken(ctx: ClientStep) -> None:
 
 def pause_over(ctx: ClientStep) -> None:
     match ctx.admission.stage:
+        case Stage.LOST if not ctx.client.queue_trouble:
+            _come_back(ctx)
         case Stage.PAUSING | Stage.STAGGERING | Stage.LOST:
             ctx.admit(is_changed=False)
             enter(ctx)
@@ -453,26 +459,42 @@ def pause_over(ctx: ClientStep) -> None:
             pass
 
 
+def _come_back(ctx: ClientStep) -> None:
+    """The queue is there again, for all jobs that have waited for it: they poll in its order."""
+    admission, last = ctx.admission, ctx.admission.last
+    assert last is not None
+    serial = ctx.next_serial()
+    ctx.admit(stage=Stage.STAGGERING, awaits=serial, is_changed=False)
+    ctx.do(Pause(serial, poll_after_change_s(last, ctx.moment.u, admission.took_s)))
+
+
 # ---- without -------------------------------------------------------------------------------------
 
 
 def _lose_queue(ctx: ClientStep) -> None:
     """The queue does not answer. A job that was in it a moment ago waits for a while."""
-    admission, limits = ctx.admission, ctx.client.job.limits
-    lost_at_s = ctx.now_s if admission.lost_at_s is None else admission.lost_at_s
+    if ctx.admission.last is not None and _is_patient(ctx):
+        return
+    ctx.admit(waiting=None)
+    poll = ctx.admission.poll
+    if poll is not None and poll.snapshot.is_shared:
+        ctx.admit(stage=Stage.POLLING_ALONE, awaits=_poll(ctx, None))
+    else:
+        _without_tickets(ctx)
+
+
+def _is_patient(ctx: ClientStep) -> bool:
+    """Whether the job waits for the queue now: until the next try, at most for its grace."""
+    limits, lost_at_s = ctx.client.job.limits, ctx.admission.lost_at_s
+    lost_at_s = ctx.now_s if lost_at_s is None else lost_at_s
     ctx.admit(lost_at_s=lost_at_s)
     patience_s = lost_at_s + limits.grace_s - ctx.now_s
-    if admission.last is None or patience_s <= 0:
-        ctx.admit(waiting=None)
-        poll = admission.poll
-        if poll is not None and poll.snapshot.is_shared:
-            ctx.admit(stage=Stage.POLLING_ALONE, awaits=_poll(ctx, None))
-        else:
-            _without_tickets(ctx)
-        return
+    if patience_s <= 0:
+        return False
     serial = ctx.next_serial()
-    ctx.admit(stage=Stage.LOST, awaits=serial)
+    ctx.admit(stage=Stage.LOST, awaits=serial, entering=0)
     ctx.do(Pause(serial, min(limits.retry_s, patience_s)))
+    return True
 
 
 def queue_failed(ctx: ClientStep) -> None:

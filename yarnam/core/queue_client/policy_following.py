@@ -73,6 +73,10 @@ def _read(ctx: ClientStep, stage: FollowStage) -> None:
 
 
 def tickets_read(ctx: ClientStep, event: TicketsRead) -> None:
+    if event.listed.unread:
+        # A schedule without some of the jobs would suspend others. The next look knows more.
+        _end_look(ctx)
+        return
     is_own = ctx.client.following.stage is FollowStage.OWN_TICKETS
     serial = ctx.next_serial()
     stage = FollowStage.OWN_SNAPSHOT if is_own else FollowStage.SNAPSHOT

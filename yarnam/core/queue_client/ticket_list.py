@@ -31,6 +31,8 @@ class TicketList:
     """The choice for the job's own queue."""
     recorded_gpu_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """GPU-seconds that the ResourceManager has charged applications, where it reports them."""
+    unread: int = 0
+    """Jobs of which nothing is known yet but that they are there. A claim reads them."""
 
     def active(self) -> ActivePolicy | None:
         """The policy that jobs go by. ``None`` if nothing but the default is chosen."""
