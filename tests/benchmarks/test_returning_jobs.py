@@ -20,6 +20,7 @@ JOBS = int(os.environ.get("YARNAM_BENCH_JOBS", "300"))
 BEFORE = {
     ("zookeeper", "zookeeper"): (0, 8082),
     ("zookeeper", "rm"): (150, 156),
+    ("rm", "rm"): (150, 52),
 }
 """By what was restarted and what was asked: most calls of a second while it was away, and after."""
 
@@ -36,6 +37,5 @@ def test_the_first_minute(server: str, away_s: float) -> None:
         before = BEFORE.get((server, asked)) if JOBS == 300 else None
         if before is not None:
             away, after = before
-            print(
-                f"  before / now: {away / max(1, now.away):.1f} away, {after / now.after:.1f} after"
-            )
+            ratios = away / max(1, now.away), after / now.after
+            print("  before / now: {:.1f} away, {:.1f} after".format(*ratios))

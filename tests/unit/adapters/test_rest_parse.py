@@ -65,6 +65,13 @@ def test_an_application_that_makes_no_sense_leaves_the_others(changes: dict[str,
     assert rejected == ["'application_1_0002'"]
 
 
+@pytest.mark.parametrize(("host", "ident"), [("", "[::1]:8041"), ("", "::1:8041"), ("::1", "x:1")])
+def test_a_node_with_an_ipv6_address_has_its_whole_address(host: str, ident: str) -> None:
+    row = {**node("a"), "id": ident, "nodeHostName": host, "nodeHTTPAddress": "[::1]:8042"}
+    [found] = rest_parse.nodes_of({"nodes": {"node": row}})
+    assert found.node_id == "::1"
+
+
 def test_huge_numbers_are_cut() -> None:
     reply = {"nodes": {"node": node("a", totalResource={"memory": LONG, "vCores": "12"})}}
     [found] = rest_parse.nodes_of(reply)
@@ -85,6 +92,8 @@ def test_the_containers_of_an_attempt_but_for_its_master() -> None:
     assert rest_parse.tasks_by_node({"container": rows}) == {"n1": 1, "n2": 1}
     assert rest_parse.tasks_by_node({"container": rows[1]}) == {"n1": 1}
     assert rest_parse.tasks_by_node({}) == {}
+    six = {**rows[1], "assignedNodeId": "[2001:db8::1]:8041"}
+    assert rest_parse.tasks_by_node({"container": six}) == {"2001:db8::1": 1}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from yarnam.core.model.events import (
     ContainersMarked,
     NodeLeaving,
 )
-from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId, node_of_address
 from yarnam.core.model.outcomes import ContainerEnd, Verdict, VerdictKind
 from yarnam.core.model.printable import printable
 from yarnam.errors import ExitCode, Unavailable, YarnamError
@@ -317,7 +317,7 @@ class SkeinBroker:
                 if asks := tuple(each.ask for each in held if each.container in marked):
                     self._inbox(ContainersMarked(time.time(), asks))
             elif one.state == DECOMMISSIONING and one.timeout_s is not None:
-                node = NodeId(one.node.rpartition(":")[0])
+                node = node_of_address(one.node)
                 if any(each.node == node for each in held):
                     self._inbox(NodeLeaving(time.time(), node, one.timeout_s))
 
@@ -343,7 +343,7 @@ class SkeinBroker:
         if place is None:
             if time.monotonic() - held.granted_at < self._timing.locate_s:
                 return
-            place = (NodeId(row.http_address.rpartition(":")[0]), RackId(""))
+            place = (node_of_address(row.http_address), RackId(""))
         with self._lock:
             if row.key not in self._held:
                 return

@@ -19,7 +19,7 @@ import grpc
 from yarnam.adapters.skein.am_client import local_credentials, skein_channel
 from yarnam.adapters.skein.driver_process import DriverProcess
 from yarnam.adapters.skein.proto import DriverStub, messages
-from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.ids import RackId, node_of_address
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
 from yarnam.errors import NoPermission, Unavailable
@@ -106,7 +106,7 @@ class FallbackView:
 def node_of(report: Any) -> Node:
     """From Skein's NodeReport."""
     return Node(
-        node_id=NodeId(report.id.rpartition(":")[0]),
+        node_id=node_of_address(report.id),
         rack=RackId(report.rack_name),
         state=_STATES.get(messages.NodeState.Type.Name(report.state), NodeState.LOST),
         total=_resources(report.total_resources),

@@ -30,7 +30,7 @@ from yarnam.adapters.yarn.json_values import (
     tighter,
     whole_of,
 )
-from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.ids import NodeId, RackId, node_of_address
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import AllocationSteps, Node, NodeState, QueueView, Scheduler
 
@@ -163,8 +163,9 @@ def _node(
     # A gateway that hides the nodes (Knox's rules for RESOURCEMANAGER) empties both, and encrypts
     # the id anew in each reply.
     is_named = bool(host or address) or ":" in text_of(row, "id")
+    own = node_of_address(text_of(row, "id")) if is_named else unnamed
     return Node(
-        node_id=NodeId(host or (text_of(row, "id").split(":")[0] if is_named else unnamed)),
+        node_id=NodeId(host.strip("[]") or own),
         rack=racks.setdefault(name, RackId(name)),
         state=_NODE_STATES.get(text_of(row, "state"), NodeState.LOST),
         total=seen.setdefault(all_of_it, all_of_it),
@@ -305,7 +306,7 @@ def tasks_by_node(json: Json) -> Counter[NodeId]:
     """How many containers an AM attempt has on each node, but for the ApplicationMaster's own."""
     rows = rows_of({"containers": json}, "containers", "container")
     return Counter(
-        NodeId(text_of(row, "assignedNodeId").rpartition(":")[0])
+        node_of_address(text_of(row, "assignedNodeId"))
         for row in rows
         if text_of(row, "priority") != AM_PRIORITY
     )

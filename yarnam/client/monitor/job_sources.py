@@ -25,6 +25,7 @@ from yarnam.client.site import Site
 from yarnam.client.user_paths import is_key, key_in
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_retention import KEPT_S
+from yarnam.core.frameworks.task_ports import joined
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
@@ -192,7 +193,7 @@ class JobSources:
         with self._lock:
             if self._job_client is not None and record == self._job_client_of:
                 return self._job_client
-        self.check_address(record.host)
+        self.check_address(joined(record.host, record.port))
         credentials = self.read(CREDENTIALS_FILE)
         if credentials is None:
             return None  # Removed with the verdict: the AM is on its way out.
@@ -203,7 +204,7 @@ class JobSources:
             if self._job_client is not None and record == self._job_client_of:
                 return self._job_client  # Another thread was quicker.
             former = self._job_client
-            made = self.site.open_job_client(f"{record.host}:{record.port}", credentials)
+            made = self.site.open_job_client(joined(record.host, record.port), credentials)
             self._job_client, self._job_client_of = made, record
         if former is not None:
             former.close()

@@ -15,6 +15,13 @@ ContainerId = NewType("ContainerId", str)
 NodeId = NewType("NodeId", str)
 """Host name of a NodeManager as the ResourceManager reports it."""
 
+
+def node_of_address(address: str) -> NodeId:
+    """The node of ``host:port``, as YARN writes its id and its web address. An IPv6 address has
+    brackets around it in the one, and none in what the ResourceManager calls the host."""
+    return NodeId(address.rpartition(":")[0].strip("[]"))
+
+
 RackId = NewType("RackId", str)
 """Rack path, as in ``/rack1``."""
 
