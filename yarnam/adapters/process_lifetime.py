@@ -30,11 +30,11 @@ def leave_at_once_on_sigterm() -> None:
 
 def leave_at_once(reason: str) -> NoReturn:
     """What matters is on HDFS, and the next AM attempt continues from there."""
-    say(f"yarnam: {reason}: leaving")
+    _report(f"yarnam: {reason}: leaving")
     os._exit(int(ExitCode.UNAVAILABLE))
 
 
-def say(line: str) -> None:
+def _report(line: str) -> None:
     """Write to stderr, as far as the disk of the container's logs has room. Raises nothing: its
     caller is about to end this process."""
     with suppress(OSError):

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -118,7 +118,7 @@ def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
     except (KeyboardInterrupt, click.exceptions.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        _forget(sys.stdout)
+        _forget(sys.stdout.fileno)
         return PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the outermost frame: nothing may escape it
         return _report(_disk_full(error) or internal_error(error, arguments), as_json)
@@ -147,27 +147,22 @@ def _usage_error(error: click.ClickException) -> YarnamError:
 
 def _report(error: YarnamError, as_json: bool) -> int:
     error = _disk_full(error) or error
-    # What is printed may go to the disk that is full. The exit code says it all the same.
-    for stream, report in ((sys.stdout, _print_as_json), (sys.stderr, _print_for_people)):
-        try:
-            if as_json or stream is sys.stderr:
-                report(error)
-            stream.flush()
-        except OSError:
-            _forget(stream)
+    as_plain = {"error": error_as_plain(error)}
+    _attempt(lambda: print_json(as_plain) if as_json else sys.stdout.flush(), sys.stdout.fileno)
+    _attempt(lambda: print_error(error.message, error.hint), sys.stderr.fileno)
     return int(error.exit_code)
+
+
+def _attempt(report: Callable[[], object], fileno: Callable[[], int]) -> None:
+    """Print to a stream whose disk may be full: the exit code says it all the same."""
+    try:
+        report()
+    except OSError:
+        _forget(fileno)
 
 
 def _disk_full(error: BaseException) -> YarnamError | None:
     return disk_full(error, os.environ.get("TMPDIR") or "/tmp", os.curdir)  # noqa: S108 - a name
-
-
-def _print_as_json(error: YarnamError) -> None:
-    print_json({"error": error_as_plain(error)})
-
-
-def _print_for_people(error: YarnamError) -> None:
-    print_error(error.message, error.hint)
 
 
 def error_as_plain(error: YarnamError) -> dict[str, Any]:
@@ -185,9 +180,9 @@ def error_as_plain(error: YarnamError) -> dict[str, Any]:
     return plain
 
 
-def _forget(stream: TextIO) -> None:
+def _forget(fileno: Callable[[], int]) -> None:
     """Keep the interpreter's flush at exit from failing too, which would replace the exit code."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), fileno())
     except (OSError, ValueError):
         pass

@@ -7,7 +7,7 @@ ApplicationMaster, the agent) looks for a full disk in the chain of whatever has
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
 from yarnam.errors import DiskFull
@@ -56,7 +56,7 @@ def in_words(error: BaseException, *places: object) -> str:
 
 
 @contextmanager
-def full_disk_named(*places: object) -> Iterator[None]:
+def full_disk_named(*places: object) -> Generator[None, None, None]:
     """Raise what a full disk has caused in this block as ``DiskFull``."""
     try:
         yield
@@ -77,7 +77,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _words(error: OSError) -> str:
-    """What the system says, if it says that a disk is full; else empty."""
+    """The system's words, if they are about a full disk; else empty."""
     if error.errno in _FULL:
         return f"[Errno {error.errno}] {_FULL[error.errno]}"
     text = str(error)

@@ -50,7 +50,7 @@ NM_LIMIT_S = 5.0
 MAX_LIVE_LOG_BYTES = 256 << 20
 """How much of a log is read from a NodeManager; it is held in memory."""
 
-_ROOM_LEFT = 64 << 10
+_TRIAL_BYTES = 64 << 10
 """Bytes that still fit behind what a program has written: more than Java writes in one piece."""
 
 _PROCESS_FILE = re.compile(r"(.+-\d+)\.(\d+)\.log")
@@ -131,7 +131,7 @@ def _handed_in(sources: JobSources) -> Generator[LogFile, None, str]:
             complaint = _yarn_logs(sources, dump) or "'yarn logs' prints none"
             size = dump.seek(0, os.SEEK_END)
             # Java's printing succeeds on a full disk as well: the end would be missing.
-            dump.write(bytes(_ROOM_LEFT))
+            dump.write(bytes(_TRIAL_BYTES))
             dump.truncate(size)
         if not size:
             return complaint
