@@ -473,7 +473,7 @@ def _come_back(ctx: ClientStep) -> None:
 
 def _lose_queue(ctx: ClientStep) -> None:
     """The queue does not answer. A job that was in it a moment ago waits for a while."""
-    if ctx.admission.last is not None and _is_patient(ctx):
+    if _is_patient(ctx):
         return
     ctx.admit(waiting=None)
     poll = ctx.admission.poll
@@ -484,12 +484,13 @@ def _lose_queue(ctx: ClientStep) -> None:
 
 
 def _is_patient(ctx: ClientStep) -> bool:
-    """Whether the job waits for the queue now: until the next try, at most for its grace."""
+    """Whether the job, which was in the queue a moment ago, waits for it now: until the next try,
+    at most for its grace."""
     limits, lost_at_s = ctx.client.job.limits, ctx.admission.lost_at_s
     lost_at_s = ctx.now_s if lost_at_s is None else lost_at_s
     ctx.admit(lost_at_s=lost_at_s)
     patience_s = lost_at_s + limits.grace_s - ctx.now_s
-    if patience_s <= 0:
+    if ctx.admission.last is None or patience_s <= 0:
         return False
     serial = ctx.next_serial()
     ctx.admit(stage=Stage.LOST, awaits=serial, entering=0)
