@@ -31,7 +31,7 @@ queue_option = click.option("-q", "--queue", help="Use this queue instead of the
 new_file_option = click.option(
     "-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file."
 )
-"""For ``write_new_file``."""
+"""For ``write_output``."""
 
 picture_option = click.option(
     "--plot",
