@@ -13,8 +13,8 @@ from yarnam.errors import Blame, ExitCode, YarnamError, error_classes
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "exit-codes.md"
 
-SYSEXITS = {64: "USAGE", 65: "DATAERR", 69: "UNAVAILABLE", 70: "SOFTWARE", 75: "TEMPFAIL",
-            76: "PROTOCOL", 77: "NOPERM", 78: "CONFIG"}  # fmt: skip
+SYSEXITS = {64: "USAGE", 65: "DATAERR", 69: "UNAVAILABLE", 70: "SOFTWARE", 73: "CANTCREAT",
+            75: "TEMPFAIL", 76: "PROTOCOL", 77: "NOPERM", 78: "CONFIG"}  # fmt: skip
 """The codes of sysexits.h that yarnam uses, by their names there."""
 
 SKEINS = {10, 11, 12}

@@ -55,6 +55,11 @@ class AmPorts:
     """Keeps the GPU model that an agent has seen on a node. May block like a port."""
     keep: Callable[[HistoryRecord], None] = lambda record: None
     """Writes the job's history record. May block like a port."""
+    confirm_claims: Callable[[], None] = lambda: None
+    """Checks that the job has the directories that it writes to. Raises PathTaken: another job has
+    one. May block like a port."""
+    release_claims: Callable[[], None] = lambda: None
+    """Lets other jobs have these directories. Raises nothing. May block like a port."""
     budget_trouble: Callable[[], str] = str
     """Why the ResourceManager is asked less often than the job would; empty means it is not."""
     ticket_queue: Callable[[], TicketQueue] | None = None

@@ -201,11 +201,12 @@ class ApplicationMaster:
         ports, inbox = self._ports, self._inbox
         self._queue.open()
         # Side by side: the first word with Skein's cold JVM takes as long as the journal.
-        address, events, _, _ = await asyncio.gather(
+        address, events, _, _, _ = await asyncio.gather(
             self._executors.mailbox.call(lambda: ports.mailbox.start(inbox)),
             self._patiently("read the journal", ports.journal.replay),
             self._executors.broker.call(lambda: ports.broker.start(inbox)),
             self._resume_ticket(),
+            self._executors.outputs.call(ports.confirm_claims),
         )
         if self._notifier is not None and self._facts.am_attempt > 1:
             await self._notifier.open()
@@ -365,6 +366,8 @@ class ApplicationMaster:
             self._executors.journal.call(self._ports.journal.close),
             self._keep_record(verdict, status),
         )
+        # The tasks are gone. Before the shutdown, when the job's watchers submit the next one.
+        await self._executors.outputs.call(self._ports.release_claims)
         # Before the shutdown, which ends this process. After a deliberate failure YARN starts the
         # next attempt, which cannot start without these files: the last one removes them.
         if verdict.kind is not VerdictKind.FAILED or self._facts.is_last_attempt:

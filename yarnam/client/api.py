@@ -7,18 +7,19 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 from weakref import WeakSet
 
 from yarnam._light_imports import on_first_use
-from yarnam.client.job import Job
+from yarnam.client.job import Job, end_at_checkpoint
 from yarnam.client.site import Site, open_site
 from yarnam.client.submit.hdfs_store import OpenProgress, no_progress
 from yarnam.client.user_paths import key_in
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
-from yarnam.errors import BadSpec, YarnamError
+from yarnam.errors import BadSpec, PathTaken, YarnamError
 from yarnam.errors.full_disks import full_disk_named
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ with on_first_use():
     from yarnam.client.planning import measured_program, outlook, queue_comparison
     from yarnam.client.queues import chosen_policies
     from yarnam.client.submit import idempotency, preflight, submit_job, waiting_jobs
+    from yarnam.client.submit.claims import job_claims
     from yarnam.cluster import cluster_paths, reporters
     from yarnam.spec import checks as yarnam_checks
+    from yarnam.spec import loader as yarnam_loader
 
 log = logging.getLogger("yarnam.client")
 
@@ -122,6 +125,7 @@ class Client:
         name: str | None = None,
         tags: Iterable[str] = (),
         idempotency_key: str | None = None,
+        takeover: bool | str = False,
         launcher: Launcher | None = None,
     ) -> Job:
         """Check the spec against the cluster, upload the job's files and start the job. ``tags``
@@ -131,12 +135,16 @@ class Client:
         before, that job is returned, whatever the spec is and however it ended. Of several submits
         with one key at a time, one starts the job, and the others return it.
 
+        While a job that writes to the same ``checkpoint.directory`` or ``data.outputs`` has not
+        ended, this one is refused. ``takeover``: end such a job of this user at a checkpoint first;
+        with an application id, that one only.
+
         Returns when YARN has accepted it; ``Job.watch`` and ``Job.wait`` follow it from there. An
         error or interrupt leaves nothing on the cluster. ``launcher``: one for this cluster that is
         already starting, to use instead of the client's own; it is closed at the end.
 
-        Raises BadSpec, NoPermission, NeverFits (before anything is submitted), BadConfig,
-        Unavailable, DiskFull.
+        Raises BadSpec, NoPermission, NeverFits, PathTaken (before anything is submitted),
+        BadConfig, Unavailable, DiskFull.
         """
         launcher = launcher or self._site.open_launcher()
         try:
@@ -145,7 +153,9 @@ class Client:
             job = _tagged(self.parse(spec, queue=queue, name=name), tags)
             if idempotency_key:
                 job = replace(job, idempotency_key=idempotency_key)
-            return self._start(job, launcher)
+            return self._start(job, launcher, takeover=takeover)
+        except PathTaken as error:
+            raise _with_place(error, spec) from error
         finally:
             launcher.close()
 
@@ -320,11 +330,18 @@ class Client:
         finally:
             launcher.close()
 
-    def _start(self, job: JobSpec, launcher: Launcher, *, key: str = "") -> Job:
+    def _start(
+        self, job: JobSpec, launcher: Launcher, *, key: str = "", takeover: bool | str = False
+    ) -> Job:
+        others = job_claims.OtherJobs(
+            lambda application: self._status_of(application).state.value,
+            partial(end_at_checkpoint, self._site),
+            takeover,
+        )
         scratch = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - it is only named
         with full_disk_named(self._site.cache, scratch):
             made = submit_job.submit_job(
-                self._site, job, launcher, self._report, self._open_progress, key=key
+                self._site, job, launcher, others, self._report, self._open_progress, key=key
             )
         return self._handle(made.application, made.key, self._site.user)
 
@@ -365,6 +382,17 @@ def _tagged(job: JobSpec, tags: Iterable[str]) -> JobSpec:
         what = "tags" if index is None else f"the tag {wanted[index]!r}"
         raise BadSpec(f"{what}: {message}")
     return replace(job, tags=wanted)
+
+
+def _with_place(error: PathTaken, spec: Spec) -> PathTaken:
+    """The error with the file and line of the spec's key, where the spec has them."""
+    place = ""
+    if not isinstance(spec, (JobSpec, Mapping)):
+        place = yarnam_loader.place_of(spec, error.spec_key)
+    message = f"{place}: {error.message}" if place else error.message
+    return PathTaken(
+        message, hint=error.hint, spec_key=error.spec_key, application=error.application
+    )
 
 
 def _parsed(spec: Spec, user: str) -> JobSpec:

@@ -398,6 +398,27 @@ class Job:
                 settle_killed_outputs(self._sources.site, self.record().job, self.id)
 
 
+def end_at_checkpoint(site: Site, application: str, reason: str) -> None:
+    """Cancel a job of this user with all of its grace, so that its processes can save a checkpoint,
+    and wait until YARN reports its end. Raises UsageError: it has succeeded and stores its outputs;
+    Unavailable, as ``Job.kill`` does."""
+    job = Job(site, application, user=site.user)
+    try:
+        state, grace_s = None, 0.0
+        with suppress(YarnamError):
+            state = job.status().state
+            grace_s = job.record().job.am.stop_grace_s
+        if state is JobState.STORING:
+            raise UsageError(
+                f"{application} is storing its outputs, and then ends",
+                hint=f"Wait for its end (yarnam watch {application}), then submit again.",
+            )
+        patience_s = site.timing.cancel_patience_s + grace_s
+        job.kill(reason, timeout_s=max(KILL_LIMIT_S, 2 * patience_s))
+    finally:
+        job.close()
+
+
 def settle_killed_outputs(site: Site, job: JobSpec, application: str) -> None:
     """Keep or delete, as its spec requires, the files that the tasks of a killed job wrote.
     Harmless to repeat, also if there is nothing. Raises YarnamError."""

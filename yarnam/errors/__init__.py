@@ -7,6 +7,7 @@
     ├── BadSpec           65  user    the job spec is wrong: file, line, key, suggestion
     ├── Unavailable       69  infra   the RM, ZooKeeper or HDFS does not answer       (retryable)
     ├── InternalError     70  platform  internal error in yarnam
+    ├── PathTaken         73  user    another job writes to the same directory
     ├── AttemptsExhausted 75  infra   every allowed attempt failed                    (retryable)
     ├── WireMismatch      76  platform  two incompatible versions of yarnam
     ├── NoPermission      77  platform  the cluster refuses this user
@@ -43,6 +44,7 @@ class ExitCode(IntEnum):
     BAD_SPEC = 65
     UNAVAILABLE = 69
     INTERNAL = 70
+    PATH_TAKEN = 73
     ATTEMPTS_EXHAUSTED = 75
     WIRE_MISMATCH = 76
     NO_PERMISSION = 77
@@ -126,6 +128,22 @@ class InternalError(YarnamError):
     """Internal error in yarnam; please report it."""
 
     exit_code = ExitCode.INTERNAL
+
+
+class PathTaken(YarnamError):
+    """Another job has claimed the directory for its checkpoints or outputs."""
+
+    exit_code = ExitCode.PATH_TAKEN
+    blame = Blame.USER
+
+    def __init__(
+        self, message: str, *, hint: str = "", spec_key: str = "", application: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.spec_key = spec_key
+        """The key of the spec that names the directory, as in ``checkpoint.directory``."""
+        self.application = application
+        """The job of this user that may be taken over; empty if there is none."""
 
 
 class AttemptsExhausted(YarnamError):

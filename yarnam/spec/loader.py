@@ -49,6 +49,15 @@ def parse_spec_text(
     return _parse(yaml_tree.tree_from_text(text, source), context)
 
 
+def place_of(spec: str | os.PathLike[str], key: str) -> str:
+    """``job.yaml:12:3``, where this key stands in a spec file or text (one with a newline). Raises
+    BadSpec."""
+    is_text = isinstance(spec, str) and "\n" in spec
+    text, source = (str(spec), "<string>") if is_text else (_read(FilePath(spec)), str(spec))
+    line, column = yaml_tree.tree_from_text(text, source).position(tuple(key.split(".")))
+    return f"{source}:{line}:{column}"
+
+
 def parse_spec_dict(
     mapping: Mapping[str, Any],
     *,

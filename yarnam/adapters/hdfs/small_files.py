@@ -45,6 +45,19 @@ def read_if_exists(files: FileSystem, path: str) -> bytes | None:
     return None
 
 
+def clock_s(files: FileSystem, directory: str) -> float:
+    """The NameNode's clock, which the times of files are by; ``directory`` may be written to.
+    Raises YarnamError."""
+    probe = f"{directory}/.clock-{secrets.token_hex(4)}"
+    with hdfs_errors(f"making {probe}"):
+        files.mkdirs(probe, 0o700)
+        try:
+            return files.stat(probe).mtime_ms / 1000
+        finally:
+            with suppress(HdfsError):
+                files.delete(probe, recursive=True)
+
+
 class SmallFiles:
     """Writes small files. Safe to share between threads.
 
@@ -59,8 +72,9 @@ class SmallFiles:
         self._web: FileSystem | None = None
         self._lock = threading.Lock()
 
-    def put(self, path: str, data: bytes) -> None:
-        """Write a file in place, over an older one. Raises HdfsError."""
+    def put(self, path: str, data: bytes, *, overwrite: bool = True) -> None:
+        """Write a file in place, over an older one. Raises HdfsError; AlreadyExists without
+        ``overwrite``, where of several writers one succeeds."""
         plain = self.files.own_path(path)
         web = self._connected()
         if web is not None:
@@ -74,9 +88,16 @@ class SmallFiles:
                 with suppress(HdfsError):
                     self.files.delete(draft)
             else:
-                self.files.rename(draft, plain, overwrite=True)
+                try:
+                    self.files.rename(draft, plain, overwrite=overwrite)
+                except AlreadyExists:
+                    self.files.delete(draft)
+                    raise
                 return
-        self.files.write_bytes(plain, data, overwrite=True)
+        if overwrite:
+            self.files.write_bytes(plain, data, overwrite=True)
+        else:
+            self.files.write_atomic(plain, data, overwrite=False)
 
     def _connected(self) -> FileSystem | None:
         with self._lock:

@@ -167,8 +167,10 @@ def _persisted_verdict(fs: FileSystem, job_dir: str) -> Verdict | None:
 
 
 def _obey(verdict: Verdict, fs: FileSystem, job_dir: str, am_attempt: int) -> int:
-    """End the application as the earlier AM attempt decided, which had to leave the secrets."""
+    """End the application as the earlier AM attempt decided, which had to leave the secrets, and
+    may have been killed before it released its claims."""
     from hdfs_utils.errors import HdfsError
+    from yarnam.adapters.hdfs.claim_files import HeldClaims
     from yarnam.adapters.skein.am_client import GrpcSkeinAm
     from yarnam.adapters.skein.broker import SkeinBroker
     from yarnam.core.model.outcomes import VerdictKind
@@ -183,6 +185,7 @@ def _obey(verdict: Verdict, fs: FileSystem, job_dir: str, am_attempt: int) -> in
                 fs.delete(f"{job_dir}/{name}")
         except HdfsError as error:
             log.warning("the job's secrets are not removed: %s", error)
+    HeldClaims(fs, record.job, job_dir.rpartition("/")[2], record.rm_url).release()
     SkeinBroker(GrpcSkeinAm.of_this_container(), lambda address: None).shutdown(verdict)
     return 0
 

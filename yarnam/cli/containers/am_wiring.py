@@ -25,6 +25,7 @@ from yarnam.adapters.container_tokens import (
 )
 from yarnam.adapters.gpu_inventory import FileInventoryStore, GpuInventory
 from yarnam.adapters.grpc.am_server import GrpcMailbox, bind_address
+from yarnam.adapters.hdfs.claim_files import HeldClaims
 from yarnam.adapters.hdfs.job_store import HdfsJournal, HdfsStateStore
 from yarnam.adapters.hdfs.output_store import HdfsOutputStore
 from yarnam.adapters.http_identity import HttpIdentity, groups_of
@@ -63,7 +64,7 @@ from yarnam.core.model.job_spec import JobSpec, acl_text, users_and_groups
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.core.tokens.renewal import TokenLife
-from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
+from yarnam.errors import BadConfig, ExitCode, InternalError, PathTaken, YarnamError
 from yarnam.errors.full_disks import disk_full, in_words
 from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
 from yarnam.ports.notifications import NotificationSender
@@ -139,7 +140,8 @@ def serve(
     except Exception as error:
         log.exception("this attempt of the ApplicationMaster failed")
         verdict = _failure(error)
-        if not _is_final(record, application):
+        is_taken = isinstance(error, PathTaken)
+        if not is_taken and not _is_final(record, application):
             return verdict.exit_code  # YARN starts another attempt
         verdict = _persisted(ports.store, verdict)
         if ports.notify is not None:
@@ -153,7 +155,9 @@ def serve(
                 asyncio.sleep,
             )
             asyncio.run(notifier.notify_failure(last, record, facts, verdict))
-        remove_secrets(ports.store)
+        if not is_taken or facts.is_last_attempt:
+            remove_secrets(ports.store)
+        ports.release_claims()
         ports.broker.shutdown(verdict)
     finally:
         if page is not None:
@@ -230,6 +234,7 @@ def _ports(
         early_containers=early,
         responses=Responses.of_this_container(ResponseLog(Path(LOCAL_RESPONSE_LOG))),
     )
+    claims = HeldClaims(fs, job, job_dir.rpartition("/")[2], record.rm_url)
     return AmPorts(
         clock=SystemClock,
         broker=broker,
@@ -254,6 +259,8 @@ def _ports(
         ),
         learn=inventory.learn,
         keep=lambda found: _history(fs, job_dir).put(found),
+        confirm_claims=claims.confirm,
+        release_claims=claims.release,
         outputs=HdfsOutputStore(job, application, am_attempt) if job.output else None,
         data=_data_access(fs, session, mailbox) if job.inputs else None,
         notify=_notification_sender(job) if job.notify else None,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +15,7 @@ import click
 from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client, queue_option
 from yarnam.cli.rendering.console import (
+    is_confirmed,
     is_terminal,
     print_json,
     print_json_line,
@@ -23,7 +26,7 @@ from yarnam.cli.rendering.console import (
 from yarnam.cli.rendering.live_status import follow
 from yarnam.cli.rendering.plan_text import as_plain, as_text
 from yarnam.cli.rendering.transfer_progress import transfer_progress
-from yarnam.errors import UsageError
+from yarnam.errors import PathTaken, UsageError
 
 if TYPE_CHECKING:
     from yarnam.client import Client
@@ -52,6 +55,12 @@ with on_first_use():
     help="If a job was submitted with this key before, use that job instead of starting another.",
 )
 @click.option(
+    "--takeover",
+    is_flag=True,
+    help="If a job of yours writes to the same checkpoints or outputs, end it at a checkpoint.",
+)
+@click.option("--yes", is_flag=True, help="With --takeover: do not ask.")
+@click.option(
     "--array",
     metavar="INDICES",
     help="Submit a job for each index: 0-9, 1,5,7 or 0-20:5; 0-9%4 keeps at most 4 alive.",
@@ -76,6 +85,8 @@ def command(
     queue: str | None,
     name: str | None,
     idempotency_key: str | None,
+    takeover: bool,
+    yes: bool,
     array: str | None,
     local: bool,
     shared_machine: bool,
@@ -86,12 +97,18 @@ def command(
     A job that can never fit is refused with the reason before anything is submitted. With --watch,
     the exit code is the job's; with --detach, the command prints the application id and exits 0.
 
+    A job that writes to the checkpoint directory or the outputs of a job that has not ended is
+    refused; --takeover ends the other job first, if it is yours.
+
     With --array, ${YARNAM_ARRAY_INDEX} in any text of the spec is the index. The command stays
     until the last job is submitted; with --watch, until all have ended: the exit code is that of
     the first that failed.
     """
     if array and dry_run:
         raise UsageError("--dry-run shows one job", hint="Leave out --array.")
+    if takeover and (array or dry_run):
+        other = "--array" if array else "--dry-run"
+        raise UsageError("--takeover is for the submit of one job", hint=f"Leave out {other}.")
     settings: dict[str, Any] = {"local": True, "shared_machine": shared_machine} if local else {}
     if not as_json:
         settings["on_progress"] = lambda text: print_note(f"{text} …")
@@ -107,9 +124,16 @@ def command(
                 spec, array, queue=queue, name=name, idempotency_key=idempotency_key
             )
             return submit_array.follow_array(members, watch=bool(watch), as_json=as_json)
-        job = client.submit(
-            spec, queue=queue, name=name, idempotency_key=idempotency_key, launcher=ahead
+        submit = partial(
+            client.submit, spec, queue=queue, name=name, idempotency_key=idempotency_key
         )
+        try:
+            job = submit(launcher=ahead, takeover=takeover and yes)
+        except PathTaken as error:
+            if not takeover or not error.application:
+                raise
+            _must_agree(error)
+            job = submit(takeover=error.application)
         if watch is None:
             watch = is_terminal() and not as_json
         if watch:
@@ -124,6 +148,17 @@ def command(
             print_line(job.id)
             print_note(f"To follow it: yarnam watch {job.id}")
     return 0
+
+
+def _must_agree(error: PathTaken) -> None:
+    """Ask whether the other job may be ended. Raises the error if not."""
+    print_note(error.message)
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "nobody confirmed that the other job may be ended", hint="To end it: --takeover --yes"
+        )
+    if not is_confirmed(f"End {error.application} at a checkpoint?"):
+        raise error
 
 
 @contextmanager

@@ -113,6 +113,12 @@ def table(
         yield before, coloured(padded[colour_column], row[colour_column]), after
 
 
+def is_confirmed(question: str) -> bool:
+    """The answer of the user at the terminal: no, unless it is yes. Raises click.Abort at its
+    end."""
+    return click.confirm(printable(question), err=True)
+
+
 def print_document(text: str) -> None:
     """Print text for a file or a shell: to a pipe as it is, on a terminal made printable."""
     shown = printable(text, keep="\n\t") if is_terminal() else text

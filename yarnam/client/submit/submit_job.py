@@ -13,6 +13,7 @@ from yarnam._light_imports import on_first_use
 from yarnam.client.environments.runtime_archive import python_version
 from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
 from yarnam.client.submit import idempotency
+from yarnam.client.submit.claims.job_claims import JobClaims, OtherJobs
 from yarnam.client.submit.hdfs_store import HdfsStore, OpenProgress, ReportProgress, no_progress
 from yarnam.client.submit.preflight import CheckedJob, check_job
 from yarnam.client.submit.upload import KEYTAB_VARIABLE, JobUpload, UploadedJob
@@ -27,7 +28,7 @@ from yarnam.wire.protocol import LOCAL_KEYTAB_FILE
 with on_first_use():
     import skein_specs
     from yarnam.client.environments import packed_environment
-    from yarnam.client.submit import input_preflight, write_probe
+    from yarnam.client.submit import input_preflight
     from yarnam.spec import failure_rules
 
 KILL_CONFIRM_LIMIT_S = 10.0
@@ -48,21 +49,22 @@ def submit_job(
     site: Site,
     job: JobSpec,
     launcher: Launcher,
+    others: OtherJobs,
     report: ReportProgress = lambda _: None,
     open_progress: OpenProgress = no_progress,
     *,
     key: str = "",
 ) -> Submitted:
-    """Check, stage, submit. On any error or interrupt nothing of the job is left on the cluster.
-    ``launcher`` may be starting meanwhile. ``key``: of the job's directory, new for each call; by
-    default it gets one here. An environment that is packed for the job stays, for the
+    """Check, claim, stage, submit. On any error or interrupt nothing of the job is left on the
+    cluster. ``launcher`` may be starting meanwhile. ``key``: of the job's directory, new for each
+    call; by default it gets one here. An environment that is packed for the job stays, for the
     next one. Raises YarnamError.
 
     A job with an idempotency key that was submitted before is returned as it is. When it is not
     known whether YARN has the application, it stays, and the next submit with this key finds it.
     """
     if not job.idempotency_key:
-        return _submit(site, job, launcher, report, open_progress, None, key or new_key())
+        return _submit(site, job, launcher, others, report, open_progress, None, key or new_key())
     idempotency_key = idempotency.IdempotencyKey(site, job.idempotency_key, report)
     while True:
         if (found := idempotency_key.earlier_submit()) is not None:
@@ -71,14 +73,16 @@ def submit_job(
             return Submitted(application, found.key, site.paths.job(found.key), job)
         with suppress(idempotency.KeyTaken):
             return _submit(
-                site, job, launcher, report, open_progress, idempotency_key, key or new_key()
-            )
+                site, job, launcher, others, report, open_progress, idempotency_key,
+                key or new_key(),
+            )  # fmt: skip
 
 
 def _submit(
     site: Site,
     job: JobSpec,
     launcher: Launcher,
+    others: OtherJobs,
     report: ReportProgress,
     open_progress: OpenProgress,
     idempotency_key: idempotency.IdempotencyKey | None,
@@ -89,19 +93,21 @@ def _submit(
     checked = check_job(site, job, seed=key, record=input_preflight.record_proved)
     for warning in (w for outcome in checked.inputs for w in outcome.warnings):
         report(warning)
-    if job.output or job.checkpoint.directory:
-        write_probe.probe_targets(site, job)
-    if checked.inputs:
-        for warning in input_preflight.apply_input_decisions(checked.inputs, site.user):
-            report(warning)
-    if job.environment.packed_from is not None:
-        environment = _packed(site, job.environment, report, open_progress)
-        checked = replace(checked, job=replace(checked.job, environment=environment))
+    claims = _claims(site, job, key, others, idempotency_key, report)
     staging = JobUpload(site, key, report)
-    attempt = _Attempt(site, launcher, staging, idempotency_key)
+    attempt = _Attempt(site, launcher, staging, claims, idempotency_key)
     try:
+        if not claims.take():
+            raise idempotency.KeyTaken
+        if checked.inputs:
+            for warning in input_preflight.apply_input_decisions(checked.inputs, site.user):
+                report(warning)
+        if job.environment.packed_from is not None:
+            environment = _packed(site, job.environment, report, open_progress)
+            checked = replace(checked, job=replace(checked.job, environment=environment))
         report("Staging on HDFS")
         staged = staging.stage(checked, time.time())
+        claims.confirm()
         if idempotency_key is not None:
             idempotency_key.take(key, ends_with_client=launcher.allot())
         report("Submitting to YARN")
@@ -116,6 +122,27 @@ def _submit(
     if end_s is not None and LOCAL_KEYTAB_FILE not in staged.am_files:
         report(tokens_notice(application, end_s))
     return Submitted(application, staging.key, staging.job_dir, staged.record.job)
+
+
+def _claims(
+    site: Site,
+    job: JobSpec,
+    key: str,
+    others: OtherJobs,
+    idempotency_key: idempotency.IdempotencyKey | None,
+    report: ReportProgress,
+) -> JobClaims:
+    if idempotency_key is None:
+        return JobClaims(site, job, key, others, report=report)
+    return JobClaims(
+        site,
+        job,
+        key,
+        others,
+        idempotency=idempotency_key.tag,
+        find_earlier=lambda: idempotency_key.earlier_submit() is not None,
+        report=report,
+    )
 
 
 def _with_site_rules(site: Site, job: JobSpec) -> JobSpec:
@@ -159,11 +186,13 @@ class _Attempt:
         site: Site,
         launcher: Launcher,
         staging: JobUpload,
+        claims: JobClaims,
         idempotency_key: idempotency.IdempotencyKey | None = None,
     ) -> None:
         self._site = site
         self._launcher = launcher
         self._staging = staging
+        self._claims = claims
         self._idempotency_key = idempotency_key
         self._may_exist = False
         self._application: ApplicationId | None = None
@@ -207,6 +236,7 @@ class _Attempt:
             self._staging.close()
             return
         self._staging.undo()
+        self._claims.drop()
         if self._idempotency_key is not None:
             self._idempotency_key.drop(self._staging.key)
 

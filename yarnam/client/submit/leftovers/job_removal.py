@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import calendar
 import random
-import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hdfs_utils import HdfsError
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import NotFound
 from hdfs_utils.filesystem import FileStatus
 from yarnam._light_imports import on_first_use
+from yarnam.adapters.hdfs.claim_files import HeldClaims
 from yarnam.adapters.hdfs.error_map import hdfs_errors
-from yarnam.adapters.hdfs.small_files import read_if_exists
+from yarnam.adapters.hdfs.small_files import clock_s, read_if_exists
 from yarnam.client.site import Site
 from yarnam.client.user_paths import is_key, key_in, tag_of
 from yarnam.core.accounting.job_retention import KEPT_S, JobDirectory, why_kept
@@ -100,7 +99,7 @@ def _sweep(
 ) -> Iterator[JobFiles]:
     if not keys:
         return
-    now_s = _hdfs_now_s(site)
+    now_s = clock_s(site.files, site.paths.root)
     store = history_store.HistoryStore(site.files, site.paths.history)
     for start in range(0, len(keys), SAMPLE):
         some = keys[start : start + SAMPLE]
@@ -120,7 +119,10 @@ def _sweep(
 
 
 def _remove(site: Site, key: str, application: str) -> None:
-    """The application's entry first: what is left of an interrupted removal is found again."""
+    """The application's entry first: what is left of an interrupted removal is found again. Before
+    it the claims, which a job leaves behind whose last AM was killed."""
+    record = decode(_read(site, key, protocol.JOB_FILE) or b"", JobRecord)
+    HeldClaims(site.files, record.job, key, site.rm.url, site.connect).release()
     if application:
         site.files.delete(site.paths.application(application))
     site.files.delete(site.paths.job(key), recursive=True)
@@ -180,18 +182,6 @@ def begun_s(key: str) -> float:
         return calendar.timegm(time.strptime(key[:15], "%Y%m%d-%H%M%S"))
     except ValueError:
         return float("inf")
-
-
-def _hdfs_now_s(site: Site) -> float:
-    """The NameNode's clock, which also the times of files are by."""
-    probe = f"{site.paths.root}/.clock-{secrets.token_hex(4)}"
-    with hdfs_errors(f"making {probe}"):
-        site.files.mkdirs(probe, 0o700)
-        try:
-            return site.files.stat(probe).mtime_ms / 1000
-        finally:
-            with suppress(HdfsError):
-                site.files.delete(probe, recursive=True)
 
 
 def _listed(site: Site, directory: str) -> dict[str, FileStatus]:

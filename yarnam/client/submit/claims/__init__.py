@@ -1,0 +1,1 @@
+"""Claims on the directories that a job writes to, so that two jobs never share one."""
