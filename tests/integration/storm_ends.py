@@ -19,7 +19,6 @@ from hdfs_utils.errors import NotFound
 from hdfs_utils.outputs.committer import MANIFEST, SUCCESS
 from tests.integration.fault_world import LIMIT_S
 from tests.integration.storm_training import PARTS, content
-from yarnam.client.submit.write_probe import probe_targets
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem
@@ -68,7 +67,6 @@ def data_trouble(storm: Storm, run: Run) -> Iterator[str]:
     elif not storm.files.exists(f"{home}/result/{SUCCESS}"):
         yield f"{home}/result is not there"
     job = run.job.record().job
-    probe_targets(storm.world.site, job)  # as a later submit does: it clears an earlier one's file
     names = {Path(status.path).name for status in storm.files.list(home)}
     if left := names - {"result", "checkpoints"}:
         yield f"{home} holds {left}"

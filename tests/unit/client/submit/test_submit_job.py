@@ -346,8 +346,8 @@ def test_plan_asks_nothing_and_writes_nothing(world: World) -> None:
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"output": "/results/mine"}, "outputs"),
-        ({"checkpoint": CheckpointSpec("/ckpt/mine")}, "checkpoint"),
+        ({"output": "/results/mine"}, "data.outputs"),
+        ({"checkpoint": CheckpointSpec("/ckpt/mine")}, "checkpoint.directory"),
     ],
 )
 def test_no_quota_left_where_it_will_write(
@@ -364,24 +364,18 @@ def test_no_quota_left_where_it_will_write(
     assert world.files.list("/results") == world.files.list("/ckpt/mine") == []
 
 
-def test_what_it_tries_to_write_is_taken_away_again(world: World) -> None:
+def test_a_failed_submit_leaves_neither_claims_nor_new_directories(world: World) -> None:
     world.files.mkdirs("/results", 0o777)
     changes = {"output": "/results/a/b", "checkpoint": CheckpointSpec("/ckpt/not/there/yet")}
-    world.client.submit(job_spec(**changes))
+
+    def refuse(_: Any) -> None:
+        raise Unavailable("YARN is away")
+
+    world.launcher.on_submit = refuse
+    with pytest.raises(Unavailable, match="YARN is away"):
+        world.client.submit(job_spec(**changes))
     assert world.files.list("/results") == []
     assert not world.files.exists("/ckpt")
-
-
-def test_what_a_killed_client_left_of_a_trial_goes_with_the_next_submit(world: World) -> None:
-    world.files.mkdirs("/results", 0o777)
-    job = job_spec(output="/results/mine", checkpoint=CheckpointSpec("/results/mine.saved"))
-    world.files.fail = fail_on("delete", HdfsUnavailable("the NameNode is away"), times=99)
-    with pytest.raises(Unavailable, match="cannot write to /results/mine"):
-        world.client.submit(job)
-    assert len(world.files.list("/results")) == 1
-    world.files.fail = lambda _operation, _path: None
-    world.client.submit(job)
-    assert world.files.list("/results") == []
 
 
 def test_the_bundled_python_is_the_one_of_am_and_agents(
