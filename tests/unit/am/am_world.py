@@ -98,6 +98,9 @@ class AmWorld:
         self.clock = FakeClock()
         self.kept: list[HistoryRecord] = []
         self.keep_error: Exception | None = None
+        self.claim_error: Exception | None = None
+        self.released_at: list[Verdict | None] = []
+        """The broker's verdict each time that the claims were released."""
         self.learnt: list[tuple[str, str]] = []
         """GPU models that agents have told, and the AM has passed on."""
         self.ticket_queue: FakeTicketQueue | None = None
@@ -131,6 +134,8 @@ class AmWorld:
             ticket_queue=None if self.ticket_queue is None else self._open_ticket_queue,
             learn=lambda node, model: self.learnt.append((node, model)),
             keep=self._keep,
+            confirm_claims=self._confirm_claims,
+            release_claims=lambda: self.released_at.append(self.broker.verdict),
             hints=self.hints,
             outputs=FakeOutputs(disk.outputs) if spec.output else None,
             notify=disk.receiver if spec.notify else None,
@@ -139,6 +144,10 @@ class AmWorld:
         facts = AmFacts(APPLICATION, am_attempt, "http://rm:8088/proxy/x/", am_attempt >= 2)
         self.am = assemble_am(self.record, facts, ports, settings)
         self.run: asyncio.Task[Verdict]
+
+    def _confirm_claims(self) -> None:
+        if self.claim_error is not None:
+            raise self.claim_error
 
     def _open_ticket_queue(self) -> FakeTicketQueue:
         assert self.ticket_queue is not None

@@ -85,6 +85,20 @@ async def test_secrets_that_cannot_be_removed_hold_nothing_up() -> None:
     assert world.broker.verdict == verdict
 
 
+@pytest.mark.parametrize("code", [0, 1])
+async def test_claims_are_released_before_the_application_ends(code: int) -> None:
+    """Whoever waits for the end may submit the next job immediately."""
+    async with am_world() as world:
+        asks = await world.run_gang()
+        assert world.released_at == []
+        for ask in asks:
+            world.mailbox.exited(ask, 1, code=code)
+        await world.advance(30.0)
+        await world.run
+        assert world.broker.verdict is not None
+    assert world.released_at == [None]
+
+
 async def test_no_order_to_start_before_the_last_agent_is_parked() -> None:
     async with am_world() as world:
         await world.grant_all()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.cli.terminal import Stream
 from tests.unit.client.world import APPLICATION, World, status, task, verdict
 from yarnam.cli.shell import Shell, run
 from yarnam.client import Job, LogPiece
@@ -92,6 +93,63 @@ def test_submit_without_a_terminal_does_not_follow(world: World, call: Call) -> 
     code, _, _ = call("submit", str(world.folder / "spec.yaml"))
     assert code == 0
     assert world.lines == []
+
+
+@pytest.fixture
+def taken(world: World, call: Call) -> str:
+    """A job that writes to the spec's directory of checkpoints; its application."""
+    with (world.folder / "spec.yaml").open("a") as spec:
+        spec.write("checkpoint: {directory: /ckpt/a}\n")
+    code, out, _ = call("submit", str(world.folder / "spec.yaml"), "--detach")
+    assert code == ExitCode.OK
+    return out.strip()
+
+
+def test_submit_of_a_second_job_names_the_first_and_the_line(
+    world: World, call: Call, taken: str
+) -> None:
+    path = str(world.folder / "spec.yaml")
+    code, _, err = call("submit", path, "--detach")
+    assert code == ExitCode.PATH_TAKEN
+    for part in (f"{path}:8:14: checkpoint.directory", taken, "yarnam kill", "--takeover"):
+        assert part in err
+    assert world.rm.killed == []
+
+
+def test_takeover_needs_an_answer_or_yes(
+    world: World, call: Call, taken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = ("submit", str(world.folder / "spec.yaml"), "--detach", "--takeover")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))  # not a terminal
+    code, _, err = call(*submit)
+    assert code == ExitCode.USAGE
+    assert taken in err
+    assert "--yes" in err
+
+    terminal = Stream(is_terminal=True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    answers = iter(["n", "y"])
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: next(answers))
+    code, _, err = call(*submit)
+    assert code == ExitCode.PATH_TAKEN
+    assert world.rm.killed == []
+    code, out, err = call(*submit)
+    assert code == ExitCode.OK, err
+    assert world.rm.killed == [taken]
+
+    second = out.strip()
+    code, _, err = call(*submit, "--yes")
+    assert code == ExitCode.OK, err
+    assert world.rm.killed == [taken, second]
+
+
+@pytest.mark.parametrize("other", [("--array", "0-1"), ("--dry-run",)])
+def test_takeover_is_for_the_submit_of_one_job(
+    world: World, call: Call, other: tuple[str, ...]
+) -> None:
+    code, _, err = call("submit", str(world.folder / "spec.yaml"), "--takeover", *other)
+    assert code == ExitCode.USAGE
+    assert other[0] in err
 
 
 def test_submit_and_watch_ends_with_the_verdict(world: World, call: Call) -> None:

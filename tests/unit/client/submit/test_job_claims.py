@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.client.world import World, job_spec
+from tests.unit.client.world import World, job_spec, status
 from yarnam.adapters import submitter
 from yarnam.adapters.hdfs.claim_files import ClaimFile
 from yarnam.client import Job
-from yarnam.client.submit.claims import claim_decision
+from yarnam.client.submit.claims import claim_decision, job_claims
+from yarnam.client.submit.upload import JobUpload
 from yarnam.client.user_paths import tag_of
 from yarnam.core.model.job_spec import CheckpointSpec, JobSpec
+from yarnam.core.model.job_status import JobState
 from yarnam.errors import ExitCode, NeverFits, PathTaken, UsageError, WireMismatch
+from yarnam.wire.codec import encode
+from yarnam.wire.records import AmRecord
 from yarnam.wire.shared.path_claim import PathClaim, claimed_paths, encode_claim
 
 CKPT = "/ckpt/a"
@@ -75,7 +80,7 @@ def test_one_directory_has_one_claim_however_it_is_written(world: World, same: s
 def test_an_output_is_claimed_too(world: World) -> None:
     world.files.mkdirs("/results", 0o777)
     world.client.submit(job_spec(output="/results/a"))
-    with pytest.raises(PathTaken, match="data.outputs: /results/a belongs to application_"):
+    with pytest.raises(PathTaken, match=r"data\.outputs: /results/a belongs to application_"):
         world.client.submit(job_spec(output="/results/a"))
     world.client.submit(job_spec(output="/results/b"))
 
@@ -235,8 +240,6 @@ def test_a_refused_or_failed_submit_holds_nothing(world: World) -> None:
 
 
 def _too_large() -> Any:
-    from dataclasses import replace
-
     (role,) = job_spec().roles
     return (replace(role, tasks=10_000),)
 
@@ -259,6 +262,26 @@ def test_several_submits_with_one_key_at_one_instant_give_one_job(world: World) 
         assert len(set(pool.map(submit, range(4)))) == 1
 
 
+def test_a_slow_submit_keeps_its_claim_and_one_that_has_lost_it_does_not_reach_yarn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_claims, "UNDER_WAY_LIMIT_S", -1.0)  # each submit takes too long
+    world.client.submit(saving())
+    world.rm.change(*world.rm.apps, state="KILLED")
+    stage = JobUpload.stage
+
+    def overtaken(staging: JobUpload, *arguments: Any) -> Any:
+        claimed(world)
+        world.rm.add("application_1_1", tags=("yarnam", tag_of(OTHER_KEY)))
+        return stage(staging, *arguments)
+
+    monkeypatch.setattr(JobUpload, "stage", overtaken)
+    with pytest.raises(PathTaken, match="application_1_1"):
+        world.client.submit(saving())
+    assert len(world.launcher.submitted) == 1
+    assert world.files.exists(CLAIM)
+
+
 # ---- takeover ------------------------------------------------------------------------------------
 
 
@@ -271,3 +294,14 @@ def test_takeover_ends_the_job_and_submits(world: World) -> None:
     assert world.rm.killed == [first.id], "only the job that was named may be ended"
     world.client.submit(saving(), takeover=True)
     assert world.rm.killed == [first.id, second.id]
+
+
+def test_a_job_that_stores_its_outputs_is_not_ended(world: World) -> None:
+    first = world.client.submit(saving())
+    world.put(
+        first.directory.rpartition("/")[2], "am.json", encode(AmRecord(first.id, 1, "n1", 4711))
+    )
+    world.line.statuses = [status(JobState.STORING, application=first.id)]
+    with pytest.raises(UsageError, match="storing its outputs"):
+        world.client.submit(saving(), takeover=True)
+    assert world.rm.killed == []

@@ -15,12 +15,14 @@ from yarnam.client.submit.leftovers.job_removal import MOST_REMOVED, remove_old
 from yarnam.client.user_paths import new_key
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_retention import KEPT_S
+from yarnam.core.model.job_spec import CheckpointSpec
 from yarnam.core.model.job_status import JobState, OutputStatus
 from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import Unavailable, UsageError
 from yarnam.wire.codec import encode
 from yarnam.wire.protocol import FETCHED_DIRECTORY
 from yarnam.wire.records import JobRecord
+from yarnam.wire.shared.path_claim import PathClaim, encode_claim
 
 ENDED_S = time.time() - KEPT_S - 86400.0
 
@@ -168,3 +170,15 @@ def test_a_removed_job_answers_from_the_history(world: World) -> None:
 
 def test_idempotency_records_outlive_the_jobs() -> None:
     assert KEY_KEPT_S > KEPT_S
+
+
+def test_the_claims_of_a_removed_job_go_and_those_of_others_stay(world: World) -> None:
+    mine = Ended(world, checkpoint=CheckpointSpec("/ckpt/mine"))
+    other = Ended(world, checkpoint=CheckpointSpec("/ckpt/other"))
+    for path, key in (("mine", mine.key), ("other", new_key())):
+        claim = PathClaim(key, "me", "hello", world.rm.url)
+        world.files.write_bytes(f"/ckpt/{path}/.yarnam-claim", encode_claim(claim))
+    removed = remove_old(world.site)
+    assert {job.key for job in removed if not job.why_kept} == {mine.key, other.key}
+    assert not world.files.exists("/ckpt/mine/.yarnam-claim")
+    assert world.files.exists("/ckpt/other/.yarnam-claim")

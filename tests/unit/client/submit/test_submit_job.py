@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from hdfs_utils.errors import QuotaExceeded
-from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from hdfs_utils.protocols import gssapi
 from tests.fakes.files import fail_on
 from tests.unit.client.world import World, job_spec
