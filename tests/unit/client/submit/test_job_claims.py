@@ -20,8 +20,6 @@ from yarnam.client.user_paths import tag_of
 from yarnam.core.model.job_spec import CheckpointSpec, JobSpec
 from yarnam.core.model.job_status import JobState
 from yarnam.errors import ExitCode, NeverFits, PathTaken, UsageError, WireMismatch
-from yarnam.wire.codec import encode
-from yarnam.wire.records import AmRecord
 from yarnam.wire.shared.path_claim import PathClaim, claimed_paths, encode_claim
 
 CKPT = "/ckpt/a"
@@ -297,11 +295,9 @@ def test_takeover_ends_the_job_and_submits(world: World) -> None:
 
 
 def test_a_job_that_stores_its_outputs_is_not_ended(world: World) -> None:
-    first = world.client.submit(saving())
-    world.put(
-        first.directory.rpartition("/")[2], "am.json", encode(AmRecord(first.id, 1, "n1", 4711))
-    )
-    world.line.statuses = [status(JobState.STORING, application=first.id)]
+    claimed(world)
+    other = world.job(key=OTHER_KEY)
+    world.line.statuses = [status(JobState.STORING, application=other.id)]
     with pytest.raises(UsageError, match="storing its outputs"):
         world.client.submit(saving(), takeover=True)
     assert world.rm.killed == []
