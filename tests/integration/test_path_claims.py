@@ -13,7 +13,8 @@ import pytest
 from hdfs_utils import checkpoints
 from tests.integration.submit_world import SubmitWorld
 from yarnam import Client
-from yarnam.errors import PathTaken
+from yarnam.errors import ExitCode, PathTaken
+from yarnam.wire.shared.path_claim import PathClaim, encode_claim
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.slow]
 
@@ -124,3 +125,20 @@ def test_a_job_that_waits_for_gpus_holds_its_directory(
     assert waiting in refused.err
     assert world.run("kill", waiting, holder).code == 0
     assert world.run("submit", path, "--watch").code == 0
+
+
+def test_a_job_that_has_lost_its_directory_ends_before_it_asks_for_containers(
+    submit_world: SubmitWorld, home: str, unique_name: Callable[[str], str]
+) -> None:
+    world = submit_world
+    other = PathClaim("20260101-000000-abcdef", "somebody", "theirs", "http://another-cluster:8088")
+    with Client(world.conf_dir) as client:
+        job = client.submit(spec(world, unique_name("late"), home, 1))
+        # Before its AM starts, as a submit that took this one for dead would.
+        world.files.write_bytes(f"{home}/.yarnam-claim", encode_claim(other), overwrite=True)
+        verdict = job.wait()
+        assert verdict.exit_code == ExitCode.PATH_TAKEN, verdict
+        assert "theirs of somebody" in verdict.message
+        assert job.status().attempt <= 1
+        with pytest.raises(PathTaken, match="another cluster"):
+            client.submit(spec(world, unique_name("next"), home, 1))

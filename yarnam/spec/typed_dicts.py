@@ -102,7 +102,7 @@ class BlacklistDict(TypedDict, total=False):
 class _CheckpointRequired(TypedDict):
     directory: str
     """The directory (same forms as an input's `path`); the variable `YARNAM_CHECKPOINT_DIR` holds
-    it."""
+    it. It belongs to one job at a time: until that job ends, submit refuses another."""
 
 
 _CheckpointOptional = TypedDict(

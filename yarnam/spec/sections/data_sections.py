@@ -136,7 +136,7 @@ class Checkpoint(Section):
 
     directory: Text
     """The directory (same forms as an input's `path`); the variable `YARNAM_CHECKPOINT_DIR` holds
-    it."""
+    it. It belongs to one job at a time: until that job ends, submit refuses another."""
     keep: Whole = _CHECKPOINT.keep
     """The number of newest checkpoints to keep."""
     keep_every: Annotated[int, Field(ge=1, le=10**9)] | None = None
