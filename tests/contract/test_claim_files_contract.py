@@ -12,6 +12,7 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils import FileSystem
+from hdfs_utils.uri import MAX_NAME_BYTES
 from tests.fakes.files import MemoryFiles
 from yarnam.adapters.hdfs.claim_files import ClaimFile
 from yarnam.adapters.hdfs.small_files import SmallFiles
@@ -106,6 +107,18 @@ def test_only_the_claim_that_was_judged_is_removed(file: ClaimFile) -> None:
     assert found.claim == claim(2), "a newer claim was removed"
     file.remove(found)
     assert file.read() is None
+    assert file.files.list(file.directory) == []
+
+
+def test_the_longest_name_of_an_output_has_a_claim(file: ClaimFile) -> None:
+    path = f"{file.directory}/{'x' * MAX_NAME_BYTES}"
+    target = ClaimedPath("data.outputs", path, is_output=True)
+    long = ClaimFile(file.files, path, target, file._small_files)
+    assert long.create(claim(1))
+    found = long.read()
+    assert found is not None
+    assert found.claim == claim(1)
+    long.remove(found)
     assert file.files.list(file.directory) == []
 
 

@@ -121,7 +121,8 @@ def test_no_quota_left_where_it_will_write(
     try:
         error = refused(world, world.spec(unique_name("full"), "true", **changes[key]))
         assert error["name"] == "NO_PERMISSION"
-        assert f"{key}: cannot write to {home}/there" in error["message"]
+        what = {"outputs": "data.outputs", "checkpoint": "checkpoint.directory"}[key]
+        assert f"{what}: cannot write to {home}/there" in error["message"]
         assert "quota" in error["message"]
         assert "larger" in error["hint"]
         assert world.files.list(home) == []

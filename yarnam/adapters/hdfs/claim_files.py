@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import hdfs_utils
 from hdfs_utils import FileSystem, HdfsError
+from hdfs_utils import uri as uris
 from hdfs_utils.errors import AlreadyExists, MalformedData, NotFound, PermissionDenied
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import SmallFiles
@@ -105,7 +106,8 @@ class ClaimFile:
 
     def remove(self, judged: StoredClaim) -> None:
         """Remove the claim that was read before; another one stays."""
-        aside = f"{self.path}.{secrets.token_hex(6)}"
+        name = uris.cut_name(uris.name(self.path), f".{secrets.token_hex(6)}")
+        aside = uris.join(uris.parent(self.path), name)
         with hdfs_errors(f"removing {self.path}"):
             try:
                 self.files.rename(self.path, aside)

@@ -78,7 +78,7 @@ class SmallFiles:
         plain = self.files.own_path(path)
         web = self._connected()
         if web is not None:
-            name = f".{uris.name(plain)}.{secrets.token_hex(6)}"
+            name = uris.cut_name(f".{uris.name(plain)}", f".{secrets.token_hex(6)}")
             draft = uris.join(uris.parent(plain), name)
             try:
                 web.write_bytes(draft, data)
@@ -87,6 +87,11 @@ class SmallFiles:
                 self._give_up(error)
                 with suppress(HdfsError):
                     self.files.delete(draft)
+            except HdfsError:
+                # Also one without room for its block is there, empty.
+                with suppress(HdfsError):
+                    self.files.delete(draft)
+                raise
             else:
                 try:
                     self.files.rename(draft, plain, overwrite=overwrite)
