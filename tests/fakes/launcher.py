@@ -23,6 +23,7 @@ class FakeLauncher:
         self.accept_first = False
         self.ends_with_client = True
         self.tokens_end: float | None = None
+        self.queue = ""
         self._on_accept = on_accept
 
     def start(self) -> None:
@@ -53,6 +54,9 @@ class FakeLauncher:
         if not self.accept_first:
             self._on_accept(application, application_spec)
         return application
+
+    def accepted_queue(self) -> str:
+        return self.queue
 
     def tokens_end_s(self) -> float | None:
         return self.tokens_end

@@ -33,6 +33,24 @@ def more_queues(
         refresh(environ)
 
 
+@contextmanager
+def placement_rules(
+    cluster: EmbeddedCluster, environ: Mapping[str, str], rules: str
+) -> Iterator[None]:
+    """These placement rules instead of the cluster's own; afterwards its own again."""
+    path = cluster.plan.paths.queues("fair")
+    own = path.read_text()
+    before, opening, rest = own.partition("<queuePlacementPolicy>")
+    assert opening
+    try:
+        path.write_text(before + opening + rules + rest[rest.index("</queuePlacementPolicy>") :])
+        refresh(environ)
+        yield
+    finally:
+        path.write_text(own)
+        refresh(environ)
+
+
 def left_after(differences: Callable[[], list[Any]], limit_s: float) -> list[Any]:
     """The first few of what still differs after so long; empty as soon as nothing does."""
     deadline = time.monotonic() + limit_s

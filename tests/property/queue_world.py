@@ -183,6 +183,7 @@ class QueueWorld:
 
     def _moves(self) -> list[Callable[[], None]]:
         moves: list[Callable[[], None]] = [self._change, self._double, self._look]
+        moves += [self._move] * (self.dice.random() < 0.02)
         open_ones = [serial for serial, one in self.pending.items() if not one.is_answered]
         moves += [self._answer] * (9 * bool(open_ones))
         if self.client.is_opening:
@@ -213,6 +214,9 @@ class QueueWorld:
     def _withdraw(self) -> None:
         self.is_wanted = False
         self.send(ce.PlanWithdrawn())
+
+    def _move(self) -> None:
+        self.send(ce.Moved(self.dice.choice(("root.dl", "root.other"))))
 
     def _wake(self) -> None:
         assert self.wake_at_s is not None

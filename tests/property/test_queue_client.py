@@ -43,8 +43,8 @@ def test_the_walks_come_to_everything() -> None:
 def test_what_was_recorded_replays(seed: int) -> None:
     """A journal of events and moments leads to the same client and the same actions."""
     world = QueueWorld(seed)
+    client = new_client(world.client.job)
     world.walk(WALK)
-    client = new_client(world.client.job if world.client.has_queue else QueueWorld(0).client.job)
     for (event, moment), did in zip(world.seen, world.did, strict=True):
         client, actions = client_machine.step(client, event, moment)
         assert actions == did

@@ -39,6 +39,9 @@ class AmSettings:
     policy_look_s: float = 5.0
     """Between two looks at the policy of the queue, each shortened or prolonged by up to a quarter.
     A look of a job whose queue has no policy is one small call of ZooKeeper's."""
+    queue_period_s: float = 60.0
+    """How often the ResourceManager is asked which queue the job is in: an administrator may move
+    it. 1,000 jobs ask 17 times a second."""
     status_period_s: float = 1.0
     """Seconds between two checks of the metrics for the published status."""
     ledger_period_s: float = 30.0

@@ -48,6 +48,10 @@ class JobAccounts:
         self.service = Service()
         self._reported: TrainingReported | None = None
 
+    def moved(self, record: JobRecord) -> None:
+        """Takes the job in another queue, to which all of its history counts."""
+        self._record = record
+
     def replay(self, events: Iterable[Event]) -> Gang:
         """The gang after the events of the earlier AM attempts, which are booked."""
         gang, self._accounts = account_all(

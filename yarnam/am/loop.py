@@ -49,6 +49,7 @@ from yarnam.core.model.job_status import JobStatus, PolicyStatus
 from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.model.tickets import PolicyTicket
+from yarnam.core.queues.queue_state import names_queue
 from yarnam.errors import QuotaFull, Unavailable, YarnamError
 from yarnam.ports import Clock, StateStore, Superseded
 from yarnam.wire.codec import decode, encode, encode_event
@@ -177,6 +178,7 @@ class ApplicationMaster:
             # Clients only read it: the agents have the address in their environment.
             aside.append(loop.create_task(self._announce(where)))
             aside.append(loop.create_task(self._watch()))
+            aside.append(loop.create_task(self._follow_queue()))
             verdict = self._addressed(await self._serve())
             await self._farewell(verdict)
         finally:
@@ -524,6 +526,27 @@ class ApplicationMaster:
                     )
             except Exception:  # The job does not depend on its being watched.
                 log.exception("cannot publish the status")
+
+    async def _follow_queue(self) -> None:
+        """Where YARN has the job, its share, ticket and policy are."""
+        while True:
+            await self._ports.sleep(self._settings.queue_period_s)
+            try:
+                self._moved_to(await self._executors.courtesy.call(self._ports.queue_now))
+            except Exception:  # The job runs on in the queue that it knows.
+                log.exception("cannot ask which queue the job is in")
+
+    def _moved_to(self, reported: str) -> None:
+        record, facts = self._record, self._facts
+        if not reported or names_queue(reported, record.job.queue):
+            return
+        log.warning("the job has been moved from queue %s to %s", record.job.queue, reported)
+        requested = facts.requested_queue or record.job.queue
+        self._facts = replace(facts, requested_queue="" if requested == reported else requested)
+        self._record = replace(record, job=replace(record.job, queue=reported))
+        for part in (self._planning, self._accounts):
+            part.moved(self._record)
+        self._queue.moved(reported)
 
     # ---- HDFS with patience --------------------------------------------------------------
 

@@ -168,6 +168,11 @@ class PlanService:
             return outcome
         return with_prelaunched_first(outcome, record.prelaunched)
 
+    def moved(self, record: JobRecord) -> None:
+        """Takes the job in another queue."""
+        self._record = record
+        self._growth.moved(record)
+
     def _event(self, outcome: PlacementPlan | NoFit, action: RequestPlan, nodes: int) -> Event:
         now_s = self._clock.now_s()
         if isinstance(outcome, NoFit):

@@ -166,6 +166,10 @@ class QueueClientShell:
         """Why there are no tickets for now although there is a queue; empty if there are."""
         return (self._queue.trouble if self._queue else "") or self.client.trouble
 
+    def moved(self, queue: str) -> None:
+        """Takes the queue that YARN has the job in now."""
+        self._put(ce.Moved(queue))
+
     def show(self, gang: Gang) -> None:
         """Takes the gang's new state. Returns immediately."""
         if not self.client.has_queue:

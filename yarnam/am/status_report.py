@@ -65,6 +65,8 @@ class AmFacts:
     tracking_url: str = ""
     is_last_attempt: bool = False
     """YARN starts no other one after this, however it ends."""
+    requested_queue: str = ""
+    """The queue of its spec, if YARN has put the job into another one."""
 
 
 def addressed(verdict: Verdict, application: str, kept: str = "") -> Verdict:
@@ -129,6 +131,7 @@ def job_status(facts: StatusFacts) -> JobStatus:
         name=record.job.name,
         user=record.job.user,
         queue=record.job.queue,
+        requested_queue=facts.am.requested_queue,
         reason=_reason(facts, status.reason, shown_queue, bringing),
         wait_queue=shown_queue,
         submitted_at_s=record.submitted_at_s,

@@ -44,6 +44,9 @@ class Launcher(Protocol):
         """When the delegation tokens of the last submitted application end, in seconds since 1970;
         ``None`` if it has none, or that is unknown."""
 
+    def accepted_queue(self) -> str:
+        """The queue that YARN has put the last submitted application into; empty if unknown."""
+
     def close(self) -> None:
         """Let go of everything, a start under way included. Idempotent; at most 5 s."""
 

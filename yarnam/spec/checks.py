@@ -85,7 +85,7 @@ def _check_head(document: Document, problems: Problems) -> None:
         problems.add(
             ("name",), "must consist of letters, digits, `.`, `_` and `-`, at most 100 characters"
         )
-    _check_queue(document.queue, problems)
+    _check_queue(document.queue.name, problems)
     for index, message in tag_problems(document.tags):
         problems.add(("tags",) if index is None else ("tags", index), message)
 

@@ -62,7 +62,8 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
     shipping.check_scripts(document, files)
     job = job_spec.JobSpec(
         name=document.name,
-        queue=document.queue,
+        queue=document.queue.name,
+        exact_queue=document.queue.placement == "exact",
         user=context.user,
         framework=document.framework,
         roles=roles,

@@ -487,6 +487,18 @@ class PreRunDict(TypedDict, total=False):
     """Give it the GPUs of one process. `false`: none, for programs that also run without."""
 
 
+class _QueueRequired(TypedDict):
+    name: str
+    """The full name, such as `root.research`."""
+
+
+class QueueDict(_QueueRequired, total=False):
+    """The YARN queue. YARN's placement rules may put a job into another one: a submit says so, and
+    every command shows the queue that YARN reports."""
+    placement: Literal['exact']
+    """`exact`: refuse to run in any other queue."""
+
+
 class ReadyDict(TypedDict, total=False):
     """When a task of this role is ready for the roles that start after it."""
     port: str
@@ -629,7 +641,7 @@ class _JobRequired(TypedDict):
     """The version of this format."""
     name: str
     """The job's name: letters, digits, `.`, `_`, `-`; at most 100."""
-    queue: str
+    queue: Union[str, QueueDict]
     """The full name of the YARN queue, such as `root.research`."""
 
 
@@ -724,6 +736,7 @@ __all__ = [
     "OutputsDict",
     "PlacementDict",
     "PreRunDict",
+    "QueueDict",
     "ReadyDict",
     "RetryDict",
     "RoleDict",

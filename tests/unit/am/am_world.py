@@ -99,6 +99,8 @@ class AmWorld:
         self.kept: list[HistoryRecord] = []
         self.keep_error: Exception | None = None
         self.claim_error: Exception | None = None
+        self.queue_now = ""
+        """The job's queue by YARN; empty: it does not say."""
         self.released_at: list[Verdict | None] = []
         """The broker's verdict each time that the claims were released."""
         self.learnt: list[tuple[str, str]] = []
@@ -134,6 +136,7 @@ class AmWorld:
             ticket_queue=None if self.ticket_queue is None else self._open_ticket_queue,
             learn=lambda node, model: self.learnt.append((node, model)),
             keep=self._keep,
+            queue_now=lambda: self.queue_now,
             confirm_claims=self._confirm_claims,
             release_claims=lambda: self.released_at.append(self.broker.verdict),
             hints=self.hints,

@@ -703,6 +703,12 @@ HEADS = [
     ("research", "3:8: queue: must be the full queue name; did you mean root.research?"),
     ("root..x", "3:8: queue: must be a full queue name such as root.research"),
     ("'root.a b'", "3:8: queue: must be a full queue name such as root.research"),
+    ("{name: dl}", "3:8: queue: must be the full queue name; did you mean root.dl?"),
+    ("{placement: exact}", "3:1: queue.name: missing"),
+    (
+        "{name: root.dl, placement: exactly}",
+        "3:35: queue.placement: 'exactly' is not one of exact; did you mean exact?",
+    ),
 ]
 
 

@@ -60,6 +60,12 @@ def test_the_smallest_job_gets_every_default_of_the_model() -> None:
     )
 
 
+def test_a_queue_may_be_a_mapping() -> None:
+    exact = job(gpus=4, queue={"name": "root.dl", "placement": "exact"})
+    assert (exact.queue, exact.exact_queue) == ("root.dl", True)
+    assert not job(gpus=4, queue={"name": "root.dl"}).exact_queue
+
+
 def test_an_elastic_number_of_tasks() -> None:
     made = job(
         roles={"worker": {"tasks": {"min": 2, "max": 6}, "gpus": 2}},

@@ -123,6 +123,7 @@ def everything() -> JobStatus:
         staging=StagingStatus(5, 2, 1000, 300, 100, 12.0, "1.1", "the disk is slow"),
         deadline_s=NOW_S + 60,
         tracking_url="http://rm/proxy/x/",
+        requested_queue="root.other",
         verdict=Verdict(VerdictKind.FAILED, 90, "out of memory", "hint", NOW_S, cause()),
         granted_by_level=(("rack", 4),),
         stragglers=(Straggler(3, "n1.example", 0.4, 0.2, 1.5),),

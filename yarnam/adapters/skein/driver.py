@@ -107,6 +107,9 @@ class SkeinLauncher:
             raise _submit_error(error) from error
         return ApplicationId(answer.id)
 
+    def accepted_queue(self) -> str:
+        return ""
+
     def tokens_end_s(self) -> float | None:
         """Its driver collects them itself."""
         return None

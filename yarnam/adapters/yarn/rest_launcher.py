@@ -111,6 +111,7 @@ class RestLauncher:
         """The id for the next submit; empty means none is allotted."""
         self._tokens = tokens
         self._tokens_end_s: float | None = None
+        self._accepted_queue = ""
 
     def start(self) -> None:
         """Nothing to get ready."""
@@ -155,6 +156,9 @@ class RestLauncher:
 
     def tokens_end_s(self) -> float | None:
         return self._tokens_end_s
+
+    def accepted_queue(self) -> str:
+        return self._accepted_queue
 
     def close(self) -> None:
         if self._driver is not None:
@@ -273,6 +277,7 @@ class RestLauncher:
                 f"YARN did not take the application: {said}",
                 hint="'yarnam doctor' checks the parts one by one.",
             )
+        self._accepted_queue = found.queue
 
     def _decided(self, application: ApplicationId) -> YarnApplication:
         """Raises Unavailable while YARN has neither accepted nor refused it."""

@@ -171,11 +171,14 @@ class ZooKeeperTicketQueue:
 
     def policy(self) -> QueuePolicy:
         with self._lock:
-            if not self._queue:
+            # An administrator may have moved the job since it was opened.
+            shown = self._ticket or self._gang
+            queue = shown.queue if shown is not None and self._queue else self._queue
+            if not queue:
                 return NOTHING_CHOSEN
             if not self._zk.is_connected:
                 raise Unavailable(self.trouble)
-            return self._policies.of(self._queue, self._on_policy)
+            return self._policies.of(queue, self._on_policy)
 
     def _on_policy(self, event: object) -> None:
         self._has_changed()

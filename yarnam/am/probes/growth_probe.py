@@ -45,6 +45,10 @@ class GrowthProbe:
         self._task: asyncio.Task[None] | None = None
         self._attempt = 0
 
+    def moved(self, record: JobRecord) -> None:
+        """Takes the job in another queue."""
+        self._record = record
+
     def request(self, action: ProbeCluster, u: float) -> None:
         is_under_way = self._task is not None and not self._task.done()
         if is_under_way and self._attempt == action.attempt:

@@ -62,6 +62,7 @@ from yarnam.core.gang.am_attempts import ends_the_job
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_spec import JobSpec, acl_text, users_and_groups
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.queues.queue_state import names_queue
 from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.core.tokens.renewal import TokenLife
 from yarnam.errors import BadConfig, ExitCode, InternalError, PathTaken, YarnamError
@@ -116,11 +117,14 @@ def serve(
 ) -> int:
     """Run the AM attempt to its end; the process's exit code. ``in_use``: what ``tokens`` has in
     place of what YARN gave it, and gives agents."""
-    record = decode(_local(LOCAL_JOB_FILE), JobRecord)
+    given = decode(_local(LOCAL_JOB_FILE), JobRecord)
+    record = _in_its_queue(given, application)
+    is_moved = record.job.queue != given.job.queue
     facts = AmFacts(
         application,
         am_attempt,
         _tracking_url(record, application),
+        requested_queue=given.job.queue if is_moved else "",
         is_last_attempt=am_attempt >= record.job.am.attempts,
     )
     mailbox = GrpcMailbox(
@@ -166,6 +170,27 @@ def serve(
         if session is not None:
             session.close()
     return 0
+
+
+def _in_its_queue(record: JobRecord, application: str) -> JobRecord:
+    """YARN's placement rules may have chosen another queue than the spec. Share, tickets and policy
+    are those of the queue that the job is in."""
+    rm = ResourceManager(_rm_urls(record), who=_who(record.job.user))
+    reported = _queue_now(rm, application)
+    if not reported or names_queue(reported, record.job.queue):
+        return record
+    log.warning("YARN has put the job into queue %s, not %s", reported, record.job.queue)
+    return replace(record, job=replace(record.job, queue=reported))
+
+
+def _queue_now(rm: ResourceManager, application: str) -> str:
+    """Empty where the ResourceManager does not say."""
+    try:
+        found = rm.application(application)
+    except YarnamError as error:
+        log.info("which queue the job is in is unknown: %s", error.message)
+        return ""
+    return "" if found is None else found.queue
 
 
 def _keep_tokens(
@@ -250,6 +275,7 @@ def _ports(
         publisher=mailbox.control,
         draw=random.random,
         waiters=PendingApplications(rm, application),
+        queue_now=lambda: _queue_now(rm, application),
         budget_trouble=lambda: budget.trouble,
         ticket_queue=_ticket_queue(session, application, rm, am_attempt, job.queue),
         hints=(

@@ -111,7 +111,8 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     yield from (f"    {line}" for line in status.reason.split("\n")[1:])
     if status.wait_queue is not None and status.wait_queue.start is not None:
         yield f"  {start_text(status.wait_queue.start, now_s)}"
-    yield f"  queue {status.queue}, user {status.user}"
+    asked = f" (its spec asks for {status.requested_queue})" if status.requested_queue else ""
+    yield f"  queue {status.queue}{asked}, user {status.user}"
     yield from _times(status, now_s)
     yield from (f"  {line.text}" for line in status_lines(status, now_s))
     if status.size is not None:

@@ -17,6 +17,7 @@ from yarnam.adapters.hdfs.small_files import read_if_exists
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.monitor.yarn_status import (
     final_status,
+    in_queue,
     queued_status,
     removed_status,
     verdict_from_yarn,
@@ -109,6 +110,10 @@ class JobSources:
         has just read it."""
         known = application or self.site.applications.application(self.application)
         application = self._learn(known)
+        found = self._nearest(application, seen, hold_s)
+        return replace(found, status=in_queue(found.status, application.queue))
+
+    def _nearest(self, application: YarnApplication, seen: int, hold_s: float) -> StatusVersion:
         if application.is_over:
             self.close()  # the AM no longer answers there
             if application.state != "FINISHED" or application.final_status == "FAILED":

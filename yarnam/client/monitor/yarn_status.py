@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.queues.queue_state import names_queue
 from yarnam.errors import ExitCode
 
 
@@ -38,6 +41,16 @@ def queued_status(application: YarnApplication, now_s: float, reason: str = "") 
 def final_status(application: YarnApplication, verdict: Verdict, now_s: float) -> JobStatus:
     """A job that is over and has left no status."""
     return _status(application, JobState[verdict.kind.name], verdict.message, now_s, verdict)
+
+
+def in_queue(status: JobStatus, reported: str) -> JobStatus:
+    """The job as YARN reports its queue now: an administrator may have moved it."""
+    if not reported or names_queue(reported, status.queue):
+        return status
+    requested = status.requested_queue or status.queue
+    return replace(
+        status, queue=reported, requested_queue="" if requested == reported else requested
+    )
 
 
 def removed_status(record: HistoryRecord, tracking_url: str = "") -> JobStatus:

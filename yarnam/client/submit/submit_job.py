@@ -21,7 +21,8 @@ from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.ids import ApplicationId
 from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec
 from yarnam.core.model.printable import MOST_SHOWN_AT_S, within
-from yarnam.errors import BadSpec, YarnamError
+from yarnam.core.queues.queue_state import names_queue
+from yarnam.errors import BadConfig, BadSpec, YarnamError
 from yarnam.ports.job_access import Launcher
 from yarnam.wire.protocol import LOCAL_KEYTAB_FILE
 
@@ -95,7 +96,7 @@ def _submit(
         report(warning)
     claims = _claims(site, job, key, others, idempotency_key, report)
     staging = JobUpload(site, key, report)
-    attempt = _Attempt(site, launcher, staging, claims, idempotency_key)
+    attempt = _Attempt(site, launcher, staging, claims, report, idempotency_key)
     try:
         if not claims.take():
             raise idempotency.KeyTaken
@@ -187,9 +188,11 @@ class _Attempt:
         launcher: Launcher,
         staging: JobUpload,
         claims: JobClaims,
+        report: ReportProgress,
         idempotency_key: idempotency.IdempotencyKey | None = None,
     ) -> None:
         self._site = site
+        self._report = report
         self._launcher = launcher
         self._staging = staging
         self._claims = claims
@@ -218,12 +221,30 @@ class _Attempt:
             attempts_interval_s=job.am.attempts_interval_s,
             keep_unknown=self._idempotency_key is not None,
         )
+        self._check_queue(job)
         # Lets a later client find the job's directory when the RM has forgotten the application.
         with suppress(HdfsError):
             self._site.quick.put(
                 self._site.paths.application(self._application), self._staging.key.encode()
             )
         return self._application
+
+    def _check_queue(self, job: JobSpec) -> None:
+        """Report where YARN has put the application, if not where its spec says."""
+        accepted = self._launcher.accepted_queue()
+        if not accepted or names_queue(accepted, job.queue):
+            return
+        text = f"YARN has put the job into queue {accepted}, not into {job.queue} of its spec"
+        if job.exact_queue:
+            raise BadConfig(
+                f"{text}, and `placement: exact` does not allow that",
+                hint="The administrator's placement rules decide. Use a queue that they leave to "
+                "you, or remove `placement: exact`.",
+            )
+        self._report(
+            f"{text}: its placement rules decide. To refuse that, write "
+            f"`queue: {{name: {job.queue}, placement: exact}}`"
+        )
 
     def undo(self) -> None:
         """Kill what YARN may have taken, then remove the files. Raises nothing."""

@@ -667,6 +667,8 @@ class JobSpec:
 
     name: str
     queue: str
+    """The full name. In an ApplicationMaster the queue that YARN has put the job into, which its
+    placement rules may have chosen."""
     user: str
     framework: str
     """Which variables the processes get beside the generic ones: a module's name in
@@ -691,6 +693,8 @@ class JobSpec:
     """How long the user expects the gang to run, in seconds; ``None`` if unknown. Nothing ends when
     it is over."""
     tags: tuple[str, ...] = ()
+    exact_queue: bool = False
+    """It runs in no other queue than ``queue``, whatever YARN's placement rules say."""
     idempotency_key: str = ""
     """However often a user submits a job with this key, one application runs; if empty, each submit
     starts one."""

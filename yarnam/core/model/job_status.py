@@ -571,5 +571,7 @@ class JobStatus:
     """How many containers and GPUs it has held, from when on."""
     pre_run: PreRunStatus | None = None
     """``None`` if the job has no pre-run."""
+    requested_queue: str = ""
+    """The queue of its spec, if YARN has put the job into another one, ``queue``."""
     conditions: tuple[Condition, ...] = ()
     """Conditions of the gang that observers have found, beside stragglers and idle GPUs."""

@@ -69,6 +69,13 @@ class QueueChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """YARN has the job in another of its queues now."""
+
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
 class TicketWritten:
     serial: int
     ticket: Ticket | None = None
@@ -179,7 +186,7 @@ class PolicyLookDue:
 
 
 ClientEvent = Union[
-    Opened, Connected, OpenFailed, Resumed, QueueChanged, TicketWritten, QueueFailed, TicketsRead,
-    PolicyRead, ClaimEnded, PlanWanted, PlanWithdrawn, ClusterPolled, SnapshotRead, ForecastMade,
-    PauseOver, StillRefused, Woken, GangChanged, PolicyLookDue,
+    Opened, Connected, OpenFailed, Resumed, QueueChanged, Moved, TicketWritten, QueueFailed,
+    TicketsRead, PolicyRead, ClaimEnded, PlanWanted, PlanWithdrawn, ClusterPolled, SnapshotRead,
+    ForecastMade, PauseOver, StillRefused, Woken, GangChanged, PolicyLookDue,
 ]  # fmt: skip

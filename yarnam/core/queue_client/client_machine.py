@@ -17,6 +17,7 @@ from yarnam.core.queue_client.client_events import (
     ForecastMade,
     GangChanged,
     Moment,
+    Moved,
     Opened,
     OpenFailed,
     PauseOver,
@@ -55,6 +56,8 @@ def step(
             queue_record.show(ctx, view)
         case Woken():
             queue_record.woken(ctx)
+        case Moved(queue=queue):
+            queue_record.moved(ctx, queue)
         case PolicyLookDue(view=view):
             policy_following.begin_look(ctx, view)
         case _:

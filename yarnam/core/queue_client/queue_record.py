@@ -73,6 +73,27 @@ def _running(ctx: ClientStep, view: GangView) -> RunningGang:
     return gang if mine is None else replace(gang, policy=as_running(mine, gang))
 
 
+def moved(ctx: ClientStep, queue: str) -> None:
+    """Ticket, running gang and policy are those of the queue that the job is in."""
+    client = ctx.client
+    if queue == client.job.queue:
+        return
+    job = replace(
+        client.job,
+        gang_ticket=replace(client.job.gang_ticket, queue=queue),
+        pre_run_ticket=replace(client.job.pre_run_ticket, queue=queue),
+    )
+    ctx.set(job=job, policy=None)
+    if client.ticket is not None:
+        ctx.set(ticket=replace(client.ticket, queue=queue, policy=None))
+    shown = client.record.shown
+    if isinstance(shown, Running):
+        ctx.record(shown=Running(replace(shown.gang, queue=queue, policy=None)))
+    # The record that others see names the queue before, so the job writes it again.
+    ctx.record(written=None)
+    write(ctx)
+
+
 # ---- writing -------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,11 @@ from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import AllocationSteps, Node, QueueView, Scheduler
 
 
+def names_queue(reported: str, full_name: str) -> bool:
+    """Whether YARN means this queue. The Capacity Scheduler reports the last part of the name."""
+    return reported == full_name or full_name.endswith(f".{reported}")
+
+
 @dataclass(frozen=True, slots=True)
 class QueueState:
     """One queue, and those below it. ``maximum`` is cut to the cluster's size, as the

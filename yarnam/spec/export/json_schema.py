@@ -20,7 +20,9 @@ def json_schema() -> dict[str, Any]:
     schema: dict[str, Any] = _cleaned(Document.model_json_schema(by_alias=True))
     definitions, properties = schema["$defs"], schema["properties"]
     properties["name"]["pattern"] = _anchored(checks.NAME.pattern)
-    properties["queue"]["pattern"] = _anchored(checks.QUEUE.pattern)
+    text, mapping = definitions["Queue"]["anyOf"]
+    for queue_name in (text, mapping["properties"]["name"]):
+        queue_name["pattern"] = _anchored(checks.QUEUE.pattern)
     properties["tags"]["maxItems"] = checks.MAX_TAGS
     properties["tags"]["items"]["pattern"] = _anchored(checks.TAG.pattern)
     properties["roles"]["propertyNames"] = {"pattern": _anchored(checks.ROLE_NAME.pattern)}

@@ -76,6 +76,18 @@ class Code(TextOrMapping):
     that jobs need, so it is not the default."""
 
 
+class Queue(TextOrMapping):
+    """The YARN queue. YARN's placement rules may put a job into another one: a submit says so, and
+    every command shows the queue that YARN reports."""
+
+    text_key = "name"
+
+    name: Text
+    """The full name, such as `root.research`."""
+    placement: Literal["exact"] | None = None
+    """`exact`: refuse to run in any other queue."""
+
+
 class Locality(Section):
     """How strictly to place the gang close together, level by level. `required` waits for it,
     `preferred` relaxes it step by step, `unconstrained` ignores it."""
@@ -377,7 +389,7 @@ class Document(Section):
     """The version of this format."""
     name: Annotated[Text, Field(examples=["digits"])]
     """The job's name: letters, digits, `.`, `_`, `-`; at most 100."""
-    queue: Annotated[Text, Field(examples=["root.research"])]
+    queue: Annotated[Queue, Field(examples=["root.research"])]
     """The full name of the YARN queue, such as `root.research`."""
     framework: FrameworkName = "command"
     """Which rendezvous variables to set for the processes, besides the generic ones. See

@@ -498,3 +498,30 @@ def test_another_keytab_is_refused(
     with pytest.raises(BadConfig, match=says):
         world.client.submit(job_spec())
     assert world.launcher.submitted == []
+
+
+def test_a_queue_that_yarn_has_chosen_instead_is_said(world: World) -> None:
+    world.launcher.queue = "root.shared"
+    said: list[str] = []
+    world.client._report = said.append
+    world.client.submit(job_spec())
+    [line] = [text for text in said if "root.shared" in text]
+    assert "not into root.dl" in line
+    assert "placement: exact" in line
+
+
+@pytest.mark.parametrize("reported", ["root.dl", "dl", ""])
+def test_the_queue_of_the_spec_by_whatever_name_is_no_news(world: World, reported: str) -> None:
+    world.launcher.queue = reported
+    said: list[str] = []
+    world.client._report = said.append
+    world.client.submit(replace(job_spec(), exact_queue=True))
+    assert not [text for text in said if "queue" in text]
+
+
+def test_an_exact_queue_is_that_one_or_no_job(world: World) -> None:
+    world.launcher.queue = "root.shared"
+    with pytest.raises(BadConfig, match=r"root\.shared, not into root\.dl") as refused:
+        world.client.submit(replace(job_spec(), exact_queue=True))
+    assert "placement rules" in refused.value.hint
+    assert world.left_on_hdfs() == []
