@@ -11,7 +11,7 @@ from yarnam.core.queues.allocations import Element
 from yarnam.core.queues.amounts import BadAmount, parse_amounts
 from yarnam.core.queues.lint.lint_values import Finding, LintInput, error, warning, xml
 from yarnam.core.queues.lint.meant_names import meant_name, value_of_kind
-from yarnam.core.queues.lint.mended_amounts import mended_amounts
+from yarnam.core.queues.lint.mended_amounts import meant_text, mended_amounts
 
 _AMOUNTS = ("minResources", "maxResources", "maxChildResources", "maxContainerAllocation")
 _ACLS = ("aclSubmitApps", "aclAdministerApps", "aclAdministerReservations", "aclListReservations",
@@ -133,6 +133,7 @@ def amount_read_otherwise(given: LintInput) -> Iterator[Finding]:
                         found,
                         f"<{tag}> of {queue.name} names the resource {name!r}",
                         "YARN refuses the file unless yarn.resource-types has it",
+                        mended.of(found) if meant_text(found.text) != found.text else "",
                     )
 
 

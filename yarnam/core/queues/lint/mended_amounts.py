@@ -11,6 +11,7 @@ from yarnam.core.model.resources import Resources
 from yarnam.core.queues.allocations import Element, QueueConfig
 from yarnam.core.queues.amounts import GPU, NAMES, UNLIMITED, BadAmount, Limit, Part, parse_amounts
 from yarnam.core.queues.lint.lint_values import AM, LintInput, xml
+from yarnam.core.queues.lint.meant_names import meant_name
 
 LEAST = AM.plus(Resources(1, 1, 1))
 """The smallest gang: an ApplicationMaster and one task with one GPU."""
@@ -34,6 +35,18 @@ class MendedAmounts:
 def is_old(text: str) -> bool:
     """``1024 mb, 4 vcores`` or ``50% memory, 50% cpu``; a single percentage is of everything."""
     return "=" not in text and "," in text
+
+
+def meant_text(text: str) -> str:
+    """The amounts with misspelt resources (``yarn.io/gpus``) by the names that YARN knows."""
+    pieces = []
+    for piece in text.split(","):
+        name, equals, amount = piece.partition("=")
+        bare = name.strip()
+        if equals and bare not in (*NAMES, "memory") and (meant := meant_name(bare, NAMES, {})):
+            piece = f"{name.replace(bare, meant)}{equals}{amount}"
+        pieces.append(piece)
+    return ",".join(pieces)
 
 
 def is_closed(element: Element | None) -> bool:
@@ -184,7 +197,7 @@ def _larger(one: Resources, other: Resources) -> Resources:
 
 def _others(text: str) -> Iterator[str]:
     """The amounts of further resource types, as they are written."""
-    for piece in text.split(",") if "=" in text else ():
+    for piece in meant_text(text).split(",") if "=" in text else ():
         if piece.partition("=")[0].strip() not in (*NAMES, "memory"):
             yield piece.strip()
 
@@ -193,6 +206,8 @@ def _parsed(element: Element | None) -> Limit | None:
     """``None``: not there, or nothing that YARN takes."""
     try:
         missing = None if element is not None and element.tag in _MAXIMUMS else 0
-        return parse_amounts(element.text, missing=missing) if element is not None else None
+        if element is None:
+            return None
+        return parse_amounts(meant_text(element.text), missing=missing)
     except BadAmount:
         return None

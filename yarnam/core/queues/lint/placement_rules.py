@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from yarnam.core.queues.allocations import Element, QueueConfig
 from yarnam.core.queues.lint.lint_values import FAIR, Finding, LintInput, error, warning
+from yarnam.core.queues.lint.meant_names import meant_name
 
 _ALWAYS, _NEVER, _IF_CREATING = "always", "never", "if it may create queues"
 _TERMINAL = {
@@ -103,6 +104,14 @@ def default_rule_without_queue(given: LintInput) -> Iterator[Finding]:
         elif found is not None and found.is_parent:
             yield error(
                 rule, f"the default queue {full} has queues below it", "only a leaf takes jobs"
+            )
+        elif found is None and full != "root.default":
+            meant = meant_name(full, [one.name for one in given.queues()], {})
+            yield warning(
+                rule,
+                f"the default queue {full} is not in the file",
+                "YARN makes it, with weight 1 and no limits",
+                f'<rule name="default" queue="{meant}"/>' if meant else "",
             )
 
 

@@ -18,6 +18,7 @@ THRASH_S = 30
 """A gang that is preempted stops, saves, releases everything and starts again: less than this
 between two preemptions leaves no time to train. Ours."""
 DAY_S = 86_400
+HOUR_S = 3600
 CHECKPOINT_MS = 60_000
 """The time that a preempted gang has for its last checkpoint should be a minute. Ours."""
 _TIMEOUTS = (
@@ -54,6 +55,12 @@ def preemption_without_timeout(given: LintInput) -> Iterator[Finding]:
             )
 
 
+def _looks_like_milliseconds(seconds: int) -> bool:
+    """Longer than a day; or round in milliseconds and not in hours."""
+    is_round = seconds >= 10_000 and seconds % 1000 == 0 and seconds % HOUR_S != 0
+    return seconds > DAY_S or is_round
+
+
 def timeouts_that_thrash(given: LintInput) -> Iterator[Finding]:
     """Also those that are meant in milliseconds."""
     elements = [given.allocations.document, *(queue.element for queue in given.queues())]
@@ -71,10 +78,10 @@ def timeouts_that_thrash(given: LintInput) -> Iterator[Finding]:
                     "starting, and train nothing",
                     xml(tag, "120"),
                 )
-            elif int(text) > DAY_S:
+            elif _looks_like_milliseconds(int(text)):
                 yield warning(
                     found,
-                    f"<{tag}> is {text} s, {int(text) // DAY_S} days",
+                    f"<{tag}> is {text} s, {int(text) / HOUR_S:.3g} hours",
                     "YARN reads seconds, not milliseconds",
                     xml(tag, min(DAY_S, max(THRASH_S, int(text) // 1000))),
                 )
