@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import json_option
-from yarnam.cli.rendering.console import Styled, print_json, print_line
+from yarnam.cli.options import json_option, new_file_option
+from yarnam.cli.rendering.console import Styled, print_json, print_line, print_note
+from yarnam.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from yarnam.core.queues.lint import Finding
 
 with on_first_use():
+    from yarnam.client.data import output_file
     from yarnam.client.queues import lint_file
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
@@ -39,8 +41,18 @@ _VERSIONS = ("3.1", "3.2", "3.3", "3.4")
     type=click.Choice(_VERSIONS),
     help="The version that will read the file.",
 )
+@click.option("--fix", is_flag=True, help="Write what is proposed into a new file, --output.")
+@new_file_option
 @json_option
-def command(file: str, site: str, cluster: str, hadoop: str, as_json: bool) -> int:
+def command(
+    file: str,
+    site: str,
+    cluster: str,
+    hadoop: str,
+    fix: bool,
+    output: str | None,
+    as_json: bool,
+) -> int:
     """Check a file of queues for what hurts gangs and GPUs.
 
     FILE is an allocation file (fair-scheduler.xml) or the settings of the Capacity Scheduler
@@ -49,10 +61,21 @@ def command(file: str, site: str, cluster: str, hadoop: str, as_json: bool) -> i
     Prints each finding with its line, why it hurts, and XML to write instead. An error means that
     YARN refuses the file, reads it otherwise than written, or can start no gang. Needs no cluster.
     Where neither the file nor the site knows GPUs, findings about them are notes. Exits 78 if there
-    is an error, else 0.
+    is an error, else 0. With --fix and --output, the new file has each proposal in its place, keeps
+    comments and layout, and is what is checked; FILE is never changed.
     """
+    if fix != (output is not None):
+        raise UsageError("--fix and --output belong together: the file itself is never changed")
     major, _, minor = hadoop.partition(".")
-    found = lint_file.lint_file(file, site=site, cluster=cluster, hadoop=(int(major), int(minor)))
+    version = int(major), int(minor)
+    if output is None:
+        found = lint_file.lint_file(file, site=site, cluster=cluster, hadoop=version)
+    else:
+        text, count, found = lint_file.fixed_file(file, site=site, cluster=cluster, hadoop=version)
+        with output_file.output_file(output, is_new=True) as draft:
+            draft.write_bytes(text)
+        print_note(f"Fixes written to {output}: {count}.")
+        file = output
     if as_json:
         print_json([plain(finding) for finding in found])
     else:

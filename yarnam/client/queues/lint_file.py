@@ -3,13 +3,15 @@ given."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from yarnam.adapters.yarn.addresses import read_settings
-from yarnam.adapters.yarn.allocation_xml import read_xml
+from yarnam.adapters.yarn.allocation_xml import parse_xml, read_xml
 from yarnam.client.planning.snapshot_file import read_snapshot
+from yarnam.client.queues.lint_fixes import with_fixes
 from yarnam.client.site import check_conf_dir
+from yarnam.core.model.snapshot import Node
 from yarnam.core.queues.allocation_reading import read_allocations
 from yarnam.core.queues.allocations import Element
 from yarnam.core.queues.amounts import GPU
@@ -34,7 +36,37 @@ def lint_file(
         check_conf_dir(Path(site), "--site")
         settings = read_settings(site, *SITE_FILES)
     nodes = read_snapshot(cluster).nodes if cluster else ()
-    document = read_xml(path)
+    return _lint(read_xml(path), settings, nodes, hadoop)
+
+
+MOST_ROUNDS = 5
+"""A fix may bring another finding to light; after this many what is left is left."""
+
+
+def fixed_file(
+    path: str, *, site: str = "", cluster: str = "", hadoop: tuple[int, int] = (3, 4)
+) -> tuple[bytes, int, tuple[Finding, ...]]:
+    """The file at ``path`` with what its findings propose, how many proposals were written, and the
+    findings that are left. Raises as ``lint_file``."""
+    found = lint_file(path, site=site, cluster=cluster, hadoop=hadoop)
+    settings = read_settings(site, *SITE_FILES) if site else None
+    nodes = read_snapshot(cluster).nodes if cluster else ()
+    text, count = Path(path).read_bytes(), 0
+    for _ in range(MOST_ROUNDS):
+        text, written = with_fixes(text, found)
+        if not written:
+            break
+        count += written
+        found = _lint(parse_xml(text), settings, nodes, hadoop)
+    return text, count, found
+
+
+def _lint(
+    document: Element,
+    settings: Mapping[str, str] | None,
+    nodes: tuple[Node, ...],
+    hadoop: tuple[int, int],
+) -> tuple[Finding, ...]:
     has_type = settings is not None and GPU in settings.get("yarn.resource-types", "")
     has_gpus = has_type or _names_gpus(document) or any(node.total.gpus for node in nodes)
     if document.tag == "configuration":

@@ -33,6 +33,10 @@ def _creates(rule: Element) -> bool:
     return rule.attributes.get("create", "true").lower() == "true"
 
 
+def _create_attribute(rule: Element) -> str:
+    return "" if _creates(rule) else ' create="false"'
+
+
 def _is_terminal(name: str, rule: Element) -> bool:
     kind = _TERMINAL.get(name, _NEVER)
     return kind == _ALWAYS or (kind == _IF_CREATING and _creates(rule))
@@ -52,7 +56,8 @@ def unknown_rule(given: LintInput) -> Iterator[Finding]:
                 rule,
                 "nestedUserQueue has no rule inside",
                 "YARN refuses the file: it names the queue above the user's",
-                '<rule name="nestedUserQueue"><rule name="primaryGroup"/></rule>',
+                f'<rule name="nestedUserQueue"{_create_attribute(rule)}>'
+                '<rule name="primaryGroup"/></rule>',
             )
 
 
