@@ -25,6 +25,39 @@ def raised(line: str, before: str = "") -> str:
 
 
 KINDS = [
+    # A build without CUDA, or a platform that JAX does not have.
+    (raised("AssertionError: Torch not compiled with CUDA enabled"),
+     1, C.CUDA_VERSION_MISMATCH, Blame.USER),
+    (raised("RuntimeError: Unable to initialize backend 'cuda': Unknown backend cuda (you may need "
+            "to uninstall the failing plugin package, or set JAX_PLATFORMS=cpu)"),
+     1, C.CUDA_VERSION_MISMATCH, Blame.USER),
+    (raised("RuntimeError: Distributed package doesn't have NCCL built in"),
+     1, C.CUDA_VERSION_MISMATCH, Blame.USER),
+    (raised("xgboost.core.XGBoostError: [10:00:00] ../src/common/common.h:181: XGBoost version not "
+            "compiled with GPU support."), 1, C.CUDA_VERSION_MISMATCH, Blame.USER),
+    # A library's own check of its arguments.
+    (raised("xgboost.core.XGBoostError: [12:00:01] /w/src/objective/regression_obj.cu:65: Check "
+            "failed: info.labels.Size() == preds.Size() (0 vs. 100) : Invalid shape of labels."),
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    (raised("lightgbm.basic.LightGBMError: Check failed: (num_data) > (0) at /w/dataset.cpp, 39"),
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    # MPI: an abort of the program's own, and a rank that crashed.
+    (("bad config\nMPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\n"
+     "with code 7."), 7, C.CORE_DUMP, Blame.USER),
+    ("application called MPI_Abort(MPI_COMM_WORLD, 3) - process 0", 3, C.CORE_DUMP, Blame.USER),
+    (raised("KeyError: 'lr'") + "\nMPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD",
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    (("prterun noticed that process rank 2 on node n3 exited on\n"
+     "signal 11 (Segmentation fault)."), 139, C.INVALID_MEMORY_ACCESS, Blame.USER),
+    # A nameservice that the configuration does not have, before a usage text.
+    ("-ls: java.net.UnknownHostException: nameservice7\nUsage: hadoop fs [generic options]",
+     255, C.INCORRECT_INPUTS, Blame.USER),
+    ("java.lang.IllegalArgumentException: java.net.UnknownHostException: prod-ns", 1,
+     C.INCORRECT_INPUTS, Blame.USER),
+    # Neighbours: a host that does not resolve now, and a CUDA that does not start.
+    ("java.net.UnknownHostException: node7.example: Name or service not known", 1,
+     C.COMMUNICATION_ERROR, Blame.INFRA),
+    (raised("RuntimeError: No CUDA GPUs are available"), 1, C.CUDA_INIT_FAILED, Blame.INFRA),
     # An assertion of a kernel.
     (raised("RuntimeError: CUDA error: device-side assert triggered",
             "Indexing.cu:1300: block: [3,0,0] Assertion `srcIndex < srcSelectDimSize` failed."),
