@@ -53,6 +53,14 @@ def test_a_node_that_makes_no_sense_leaves_the_others(changes: dict[str, Any]) -
     assert rejected == ["'b:8041'"]
 
 
+def test_why_a_node_does_not_run_is_yarns_own_reason() -> None:
+    report = "1/1 local-dirs are bad: " + 900 * "/data "
+    rows = [node("a", healthReport=report), node("b", state="UNHEALTHY", healthReport=report)]
+    runs, sick = rest_parse.nodes_of({"nodes": {"node": rows}})
+    assert (runs.health, len(sick.health)) == ("", rest_parse.MOST_HEALTH)
+    assert sick.health.startswith("1/1 local-dirs are bad")
+
+
 @pytest.mark.parametrize(
     "changes", [{"finishedTime": INFINITE}, {"progress": INFINITE}, {"progress": "half"},
                 {"name": ["x"]}, {"startedTime": [1]}],

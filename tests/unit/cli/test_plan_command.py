@@ -134,7 +134,17 @@ def test_nodes_are_listed(world: World, call: Call) -> None:
     assert lines[0].startswith("NODE  RACK    STATE      GPUS FREE")
     assert lines[1].split()[:3] == ["n1", "/rack1", "unhealthy"]
     assert lines[1].endswith("gold")
-    assert lines[-1] == "3 of 4 nodes running, 3 idle; 24 of 24 GPUs free"
+    assert lines[1].split()[3:6] == ["0", "of", "8"], "nothing is free where nothing can run"
+    assert lines[-2:] == [
+        "3 of 4 nodes running, 3 idle; 24 of 24 GPUs free",
+        "8 GPUs are on nodes that do not run: 1 unhealthy",
+    ]
+    down = replace(down, health="1/1 local-dirs are bad: /data/1")
+    world.rm.nodes = (down, *world.rm.nodes[1:])
+    _, out, _ = call("nodes")
+    assert out.splitlines()[1].endswith("gold    1/1 local-dirs are bad: /data/1")
+    _, out, _ = call("nodes", "--json")
+    assert json.loads(out)[0]["free"]["gpus"] == 0
 
 
 def test_a_saved_cluster_is_planned_on_elsewhere(

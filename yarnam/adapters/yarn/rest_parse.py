@@ -132,6 +132,10 @@ def nodes_of(json: Json, rejected: Rejected = _raise) -> tuple[Node, ...]:
     )
 
 
+MOST_HEALTH = 500
+"""Characters of a node's health report; a script of the site writes it."""
+
+
 def _node(
     row: Json, seen: dict[Resources, Resources], racks: dict[str, RackId], unnamed: str
 ) -> Node:
@@ -164,16 +168,19 @@ def _node(
     # the id anew in each reply.
     is_named = bool(host or address) or ":" in text_of(row, "id")
     own = node_of_address(text_of(row, "id")) if is_named else unnamed
+    state = _NODE_STATES.get(text_of(row, "state"), NodeState.LOST)
     return Node(
         node_id=NodeId(host.strip("[]") or own),
         rack=racks.setdefault(name, RackId(name)),
-        state=_NODE_STATES.get(text_of(row, "state"), NodeState.LOST),
+        state=state,
         total=seen.setdefault(all_of_it, all_of_it),
         used=seen.setdefault(in_use, in_use),
         http_address=address,
         gpu_model=model,
         labels=_texts(row, "nodeLabels"),
         is_named=is_named,
+        # A node that runs reports its health at every heartbeat: no part of a snapshot.
+        health="" if state is NodeState.RUNNING else text_of(row, "healthReport")[:MOST_HEALTH],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import click
@@ -27,7 +28,10 @@ with on_first_use():
 @json_option
 @click.pass_context
 def command(ctx: click.Context, save: str | None, as_json: bool) -> None:
-    """List the nodes of the cluster with their resources, GPU models and labels."""
+    """List the nodes of the cluster with their resources, GPU models and labels.
+
+    Nothing is free on a node that does not run; WHY is YARN's own reason.
+    """
     with open_client(ctx) as client:
         snapshot = client.nodes()
     if save is not None:
@@ -41,7 +45,8 @@ def command(ctx: click.Context, save: str | None, as_json: bool) -> None:
 
 def _as_plain(node: Node) -> dict[str, Any]:
     plain: dict[str, Any] = codec.to_plain(node)
-    return {**plain, "free": codec.to_plain(node.free)}
+    free = node.free if node.is_usable else Resources()
+    return {**plain, "free": codec.to_plain(free)}
 
 
 def _print(snapshot: ClusterSnapshot) -> None:
@@ -51,7 +56,9 @@ def _print(snapshot: ClusterSnapshot) -> None:
     headers = ("NODE", "RACK", "STATE", "GPUS FREE", "GPU MODEL", "MEMORY FREE", "VCORES FREE",
                "LABELS")  # fmt: skip
     nodes = sorted(snapshot.nodes, key=lambda node: (node.rack, node.node_id))
-    print_table(headers, [_row(node) for node in nodes])
+    has_reasons = any(node.health for node in nodes)
+    rows = [(*_row(node), *((node.health or "-",) if has_reasons else ())) for node in nodes]
+    print_table((*headers, "WHY") if has_reasons else headers, rows)
     usable = [node for node in snapshot.nodes if node.is_usable]
     total, free = Resources(), Resources()
     for node in usable:
@@ -61,10 +68,15 @@ def _print(snapshot: ClusterSnapshot) -> None:
         f"{len(usable)} of {len(nodes)} nodes running, {idle} idle; "
         f"{free.gpus} of {total.gpus} GPUs free"
     )
+    away = [node for node in nodes if not node.is_usable]
+    if gpus := sum(node.total.gpus for node in away):
+        states = Counter(node.state.value for node in away)
+        named = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+        print_line(f"{gpus} GPUs are on nodes that do not run: {named}")
 
 
 def _row(node: Node) -> tuple[str, ...]:
-    free, total = node.free, node.total
+    free, total = node.free if node.is_usable else Resources(), node.total
     return (
         node.node_id,
         node.rack,

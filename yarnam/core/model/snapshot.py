@@ -43,6 +43,9 @@ class Node:
     """``False`` means who asked is not told its name (a gateway keeps it to itself), and
     ``node_id`` is a name that holds for this snapshot alone."""
 
+    health: str = ""
+    """YARN's own reason, if it does not run; empty if it runs or YARN gives none."""
+
     @property
     def free(self) -> Resources:
         return self.total.minus(self.used)
