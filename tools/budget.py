@@ -30,7 +30,7 @@ def commands(command: click.Command) -> Iterator[click.Command]:
 
 
 def report() -> str:
-    keys = sum(line.startswith("| `") for line in reference_page().splitlines())
+    keys = sum(line.startswith('| <a id="key-') for line in reference_page().splitlines())
     found = [
         leaf
         for entry in ENTRIES.values()

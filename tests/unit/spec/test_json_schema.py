@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -189,7 +190,7 @@ def test_the_page_tells_every_key_and_the_real_defaults() -> None:
     page = reference_page()
     for section in (Document, *_subclasses(Section)):
         for name, field in section.model_fields.items():
-            assert f"| `{field.alias or name}` |" in page
+            assert f"</a>`{field.alias or name}` |" in page
         for key in section.refused_keys:
             assert f"`{key}` (" in page
     assert f"Default: {format_size(MEMORY_PER_GPU_MIB)}." in page
@@ -197,6 +198,9 @@ def test_the_page_tells_every_key_and_the_real_defaults() -> None:
     assert f"without GPUs gets 1 vcore and {format_size(MEMORY_WITHOUT_GPU_MIB)}" in page
     for folder in EXCLUDED_FOLDERS:
         assert f"`{folder}`" in page
+    anchors = re.findall('<a id="(.*?)">', page)
+    assert {"key-queue-placement", "key-gang-hold_timeout"} <= set(anchors)
+    assert len(anchors) == len(set(anchors))
 
 
 def test_the_smallest_job_on_the_page_is_one() -> None:

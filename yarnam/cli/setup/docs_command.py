@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,11 +48,15 @@ def command(page: str | None, as_json: bool) -> None:
             f"there is no page {page}" if found else "this installation has no documentation",
             hint=f"Did you mean {close[0]}?" if close else "To list all pages: yarnam docs",
         )
-    text = found[name].read_text(encoding="utf-8")
+    text = _ANCHOR.sub("", found[name].read_text(encoding="utf-8"))
     if as_json:
         print_json({"page": name, "text": text})
     else:
         print_document(text)
+
+
+_ANCHOR = re.compile(r'<a id="[^"]*"></a>')
+"""The places that a link leads to; a terminal has none."""
 
 
 def _pages() -> Iterator[Path]:

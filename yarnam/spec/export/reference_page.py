@@ -17,6 +17,7 @@ from yarnam.spec.yaml_tree import Path, show_path
 
 _SECTIONS: tuple[Path, ...] = (
     (),
+    ("queue",),
     ("code",),
     ("files", 0),
     ("environment",),
@@ -169,7 +170,10 @@ def _section(path: Path, schema: dict[str, Any]) -> str:
     for key in keys_of(section):
         node = mapping["properties"][key]
         default = "**required**" if key in required else _default(node)
-        lines.append(f"| `{key}` | {_kind(node, schema)} | {default} | {_meaning(node, schema)} |")
+        anchor = f'<a id="{_anchor((*path, key))}"></a>'
+        lines.append(
+            f"| {anchor}`{key}` | {_kind(node, schema)} | {default} | {_meaning(node, schema)} |"
+        )
     lines += _reserved(section)
     lines += ["", _AFTER[path]] if path in _AFTER else [""]
     return "\n".join(lines)
@@ -177,6 +181,11 @@ def _section(path: Path, schema: dict[str, Any]) -> str:
 
 def _title(path: Path) -> str:
     return show_path(path).replace("[0]", "[]").replace("NAME", "<name>")
+
+
+def _anchor(path: Path) -> str:
+    """For a link to one key: ``key-gang-hold_timeout``."""
+    return "-".join(("key", *(str(part).lower() for part in path if part != 0)))
 
 
 def _short_key(section: type[Section]) -> str:
