@@ -122,8 +122,12 @@ def test_stopping(world: FaultWorld, jobs: Mapping[str, Job], kill: Callable[[Jo
 def test_an_am_that_hangs(
     world: FaultWorld, jobs: Mapping[str, Job], kill: Callable[[Job], None]
 ) -> None:
-    """It cannot cancel the job, so YARN does."""
+    """It cannot cancel the job, so YARN does. Until then the job is what it last was."""
     job = jobs["silent"]
     world.until_phase(job, Phase.RUNNING)
     os.kill(world.am_pid(job), signal.SIGSTOP)
+    shown = world.yarnam("status", job.id).wait()
+    assert "RUNNING as of " in shown.out, shown
+    assert "its ApplicationMaster does not answer" in shown.out
+    assert "DEADLINE" not in shown.out
     kill(job)

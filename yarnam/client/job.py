@@ -85,8 +85,9 @@ class Job:
         return self._sources.record()
 
     def status(self) -> JobStatus:
-        """The current status: from the AM while it runs, otherwise from its last status on HDFS,
-        otherwise from YARN. That of a job that has ended removes what secrets it has left."""
+        """The current status: from the AM while it runs, otherwise the last one known
+        (``is_last_known``) from the job's directory on HDFS, otherwise from YARN. That of a job
+        that has ended removes what secrets it has left."""
         return self._sources.status().status
 
     def tags(self) -> tuple[str, ...]:

@@ -34,6 +34,50 @@ SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
 )
 
 
+_UNREACHABLE = (
+    ("refused", "connection refused"),
+    ("resol", "its host name cannot be resolved"),
+    ("lookup", "its host name cannot be resolved"),
+    ("handshake", "the TLS handshake failed"),
+    ("ssl", "the TLS handshake failed"),
+    ("route", "no route to its host"),
+    ("unreachable", "no route to its host"),
+    ("timed out", "the connection timed out"),
+    ("timeout", "the connection timed out"),
+)
+"""Words of gRPC and the kernel about an endpoint that cannot be reached, with ours for them."""
+
+_FAILURES = {
+    grpc.StatusCode.DEADLINE_EXCEEDED: "no reply in time",
+    grpc.StatusCode.CANCELLED: "the call was cancelled",
+    grpc.StatusCode.RESOURCE_EXHAUSTED: "the message is too large",
+    grpc.StatusCode.UNIMPLEMENTED: "it runs a version of yarnam without this call",
+    grpc.StatusCode.UNAUTHENTICATED: "permission denied",
+    grpc.StatusCode.PERMISSION_DENIED: "permission denied",
+}
+
+_OURS = frozenset(
+    {
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.NOT_FOUND,
+    }
+)
+"""With these our own servers answer, in words for the user."""
+
+
+def rpc_failure(error: grpc.RpcError) -> str:
+    """Why a call failed, in words for the user. gRPC's own are for its developers."""
+    code, details = error.code(), error.details() or ""
+    if code in _OURS and details:
+        return details
+    if code is grpc.StatusCode.UNAVAILABLE:
+        lowered = details.lower()
+        known = (words for mark, words in _UNREACHABLE if mark in lowered)
+        return next(known, "the connection was lost")
+    return _FAILURES.get(code, "it failed to process the call; its log has the reason")
+
+
 def channel_credentials(pem: bytes) -> grpc.ChannelCredentials:
     """For ``grpc.secure_channel``, with ``CHANNEL_OPTIONS``. Raises BadConfig."""
     certificate, key = split(pem)

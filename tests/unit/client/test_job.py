@@ -18,13 +18,16 @@ from hdfs_utils.journal.log import AppendLog
 from hdfs_utils.protocols import gssapi
 from tests.unit.adapters.test_job_tokens import Web
 from tests.unit.client.world import APPLICATION, World, job_spec, status, verdict
+from tests.unit.gang.play import rung
 from yarnam.adapters.job_tokens import TokenSource
+from yarnam.cli.rendering.status_text import headline
 from yarnam.client.monitor.job_end import error_of
 from yarnam.client.user_paths import tag_of
-from yarnam.core.model.events import CancelRequested, JobStarted
+from yarnam.core.model.events import CancelRequested, Event, JobStarted, PlanReady
 from yarnam.core.model.job_spec import StoringSpec
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.model.plans import PlacementPlan
 from yarnam.errors import (
     BadConfig,
     Cancelled,
@@ -38,6 +41,7 @@ from yarnam.errors import (
     YarnamError,
 )
 from yarnam.wire.codec import decode, encode, encode_event
+from yarnam.wire.protocol import JOURNAL_DIRECTORY
 from yarnam.wire.records import AmRecord
 
 
@@ -105,6 +109,60 @@ def test_a_silent_am_leaves_its_last_word(world: World) -> None:
     assert (found.state, found.step) == (JobState.RUNNING, 3)
     assert "does not answer" in found.reason
     assert world.line.closed
+
+
+def journaled(world: World, *events: Event) -> None:
+    log = AppendLog.open(world.files, f"{world.directory(KEY)}/{JOURNAL_DIRECTORY}", 1)
+    log.append([encode_event(event) for event in events])
+
+
+def acquiring(world: World) -> None:
+    """The journal of a gang that has asked for its containers."""
+    answer = PlacementPlan((rung(job_spec()),))
+    journaled(world, JobStarted(at_s=1001.0), PlanReady(1002.0, 1, answer))
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "ACCEPTED"])
+def test_a_silent_am_without_a_status_on_hdfs_left_a_journal(world: World, state: str) -> None:
+    """Also between two AMs, when YARN has the application ACCEPTED again."""
+    job = world.job(state=state, key=KEY)
+    acquiring(world)
+    world.line.failure = Unavailable("no answer from n1:4711: no reply in time")
+    found = job.status()
+    assert (found.state, found.is_last_known, found.at_s) == (JobState.ACQUIRING, True, 1002.0)
+    line = "".join(str(part) for part in headline(found, now_s=1132.0))
+    assert "as of 2m10s ago" in line
+    assert "ApplicationMaster" in line
+
+
+def test_the_last_reply_of_a_silent_am_is_newer_than_its_journal(world: World) -> None:
+    job = world.job(key=KEY)
+    acquiring(world)
+    world.line.statuses = [status(JobState.RUNNING, step=7, at_s=2000.0)]
+    assert not job.status().is_last_known
+    world.line.failure = Unavailable("no answer from n1:4711: no reply in time")
+    found = job.status()
+    assert (found.state, found.step, found.at_s) == (JobState.RUNNING, 7, 2000.0)
+    assert found.is_last_known
+
+
+def test_a_silent_am_that_left_nothing_is_what_yarn_reports(world: World) -> None:
+    job = world.job(key=KEY, running_containers=3)
+    world.line.failure = Unavailable("no answer from n1:4711: no reply in time")
+    assert job.status().state is JobState.RUNNING
+
+
+def test_an_outage_shows_the_age_of_what_was_seen_before_it(world: World) -> None:
+    job = world.job(key=KEY)
+    world.line.statuses = [status(JobState.RUNNING, step=7, at_s=2000.0)]
+    follower = job.follower()
+    assert follower.poll(0.0).is_new
+    world.rm.failure = Unavailable("no answer from the ResourceManager")
+    poll = follower.poll(0.0)
+    assert poll.status is not None
+    assert (poll.status.state, poll.status.at_s) == (JobState.RUNNING, 2000.0)
+    assert (poll.status.is_last_known, poll.is_new) == (True, True)
+    assert not follower.poll(0.0).is_new
 
 
 def test_a_new_am_attempt_gets_a_new_line(world: World) -> None:

@@ -19,7 +19,7 @@ from yarnam.ports.job_access import StatusVersion
 from yarnam.wire.codec import decode, decode_event
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as rpc
-from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
+from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials, rpc_failure
 
 CALL_LIMIT_S = 4.0
 """A living AM answers in milliseconds; one on a dead node never does."""
@@ -140,9 +140,11 @@ class GrpcJobClient:
 
 
 def _as_yarnam(error: grpc.RpcError, address: str) -> YarnamError:
-    code, details = error.code(), error.details() or ""
+    code, failure = error.code(), rpc_failure(error)
     if code is grpc.StatusCode.FAILED_PRECONDITION:
-        return WireMismatch(f"{address}: {details}", hint="Use the yarnam that submitted the job.")
+        return WireMismatch(f"{address}: {failure}", hint="Use the yarnam that submitted the job.")
     if code in {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}:
-        return NoPermission(f"{address} refused the call: {details}")
-    return Unavailable(f"no answer from {address}: {code.name}: {details}")
+        return NoPermission(
+            f"{address} refused the call: it accepts only the job's own certificate"
+        )
+    return Unavailable(f"no answer from {address}: {failure}")

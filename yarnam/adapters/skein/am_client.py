@@ -12,6 +12,7 @@ import grpc
 
 from yarnam.adapters.skein.proto import AppMasterStub, messages
 from yarnam.errors import InternalError, Unavailable, YarnamError
+from yarnam.wire.tls import rpc_failure
 
 CALL_TIMEOUT_S = 4.0
 """Skein's AM runs on the same node and answers in milliseconds; a JVM under pressure takes a
@@ -178,7 +179,10 @@ def _row(container: Any) -> ContainerRow:
 
 def _error(error: Any, method: str) -> YarnamError:
     code = error.code()
-    text = f"Skein's ApplicationMaster, {method}: {code.name}: {error.details()}"
+    text = f"Skein's ApplicationMaster, {method}: "
     if code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}:
-        return Unavailable(text, hint="Its log is application.master.log in the AM's container.")
-    return InternalError(text)
+        return Unavailable(
+            text + rpc_failure(error),
+            hint="Its log is application.master.log in the AM's container.",
+        )
+    return InternalError(text + (error.details() or rpc_failure(error)))

@@ -22,6 +22,7 @@ from yarnam._light_imports import on_first_use
 from yarnam.adapters.skein.driver_process import DriverProcess
 from yarnam.core.model.ids import ApplicationId
 from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable, YarnamError
+from yarnam.wire.tls import rpc_failure
 
 with on_first_use():  # not before the JVM is on its way: it takes as long again
     import grpc
@@ -230,12 +231,12 @@ def _yarn_class_path(environ: Mapping[str, str]) -> str:
 
 def _submit_error(error: grpc.RpcError) -> YarnamError:
     """What YARN or Skein said, as one of ours. The Java exception's text is all there is."""
-    text = (error.details() or "").strip() or error.code().name
+    text = (error.details() or "").strip() or rpc_failure(error)
     if (refused := refusal(text)) is not None:
         return refused
     said = exception_text(text)
     if error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}:
-        return Unavailable(f"Skein's driver did not answer: {said}")
+        return Unavailable(f"Skein's driver did not answer: {rpc_failure(error)}")
     return Unavailable(
         f"YARN did not take the application: {said}",
         hint="'yarnam doctor' checks the parts one by one.",

@@ -24,6 +24,7 @@ from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
 from yarnam.errors import NoPermission, Unavailable
 from yarnam.ports import ClusterView
+from yarnam.wire.tls import rpc_failure
 
 START_LIMIT_S = 20.0
 """For the JVM, on a loaded node."""
@@ -138,5 +139,5 @@ def _ask(address: str, certificate: bytes, key: bytes) -> list[Any]:
         try:
             reply = DriverStub(channel).getNodes(messages.NodesRequest(), timeout=CALL_LIMIT_S)
         except grpc.RpcError as error:
-            raise Unavailable(f"Skein's driver: {error.code().name}") from error
+            raise Unavailable(f"Skein's driver: {rpc_failure(error)}") from error
     return list(reply.reports)

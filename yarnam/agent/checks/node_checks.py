@@ -15,6 +15,7 @@ from yarnam._light_imports import on_first_use
 from yarnam.agent.machine.agent_directives import Check, CheckPeer
 from yarnam.agent.mailbox.link_service import LinkClient, LinkService
 from yarnam.core.model.outcomes import LinkMeasure, NodeMeasures
+from yarnam.wire.tls import rpc_failure
 
 with on_first_use():  # most jobs have no nodes checked
     from yarnam.agent.checks import gpu_measures, node_measures
@@ -66,7 +67,7 @@ class NodeChecks:
         try:
             await asyncio.wait_for(meter.measure(client, order), limit_s)
         except grpc.aio.AioRpcError as error:
-            failure = f"{error.code().name}: {error.details()}"
+            failure = rpc_failure(error)
         except asyncio.TimeoutError:
             if not meter.mib_s:
                 failure = f"nothing came within {limit_s:.1f} s"

@@ -24,6 +24,7 @@ from yarnam._light_imports import on_first_use
 from yarnam.agent.mailbox.inputs_client import CheckOutcome, InputsClient, Suspect
 from yarnam.agent.task_config import ContainerSettings
 from yarnam.wire.protocol import PROTOCOL
+from yarnam.wire.tls import rpc_failure
 
 with on_first_use():  # most agents do without what these load
     from hdfs_utils.validation import check_in_subprocess
@@ -141,7 +142,7 @@ class InputGateway:
         except asyncio.TimeoutError:
             return {"error": f"no reply from the ApplicationMaster within {REPLY_LIMIT_S:g} s"}
         except grpc.aio.AioRpcError as error:
-            return {"error": f"the ApplicationMaster refuses the request: {error.details()}"}
+            return {"error": f"the ApplicationMaster refuses the request: {rpc_failure(error)}"}
         if problem:
             return {"error": problem}
         self._lists[name, epoch] = excluded

@@ -16,7 +16,7 @@ from yarnam.errors import WireMismatch
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
 from yarnam.wire.protocol import HOLD_S, PROTOCOL
-from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
+from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials, rpc_failure
 
 ANSWER_LIMIT_S = 3.0
 """Longest wait for the answer to a long poll, after it has been held."""
@@ -144,7 +144,7 @@ class MailboxClient:
                 self._note_away(error)
                 if error.code() in _FATAL:
                     raise WireMismatch(
-                        f"the AM at {self._address} refuses this agent: {error.details()}",
+                        f"the AM at {self._address} refuses this agent: {rpc_failure(error)}",
                         hint="Both come from the job's runtime archive: submit the job again.",
                     ) from error
             else:
@@ -163,10 +163,9 @@ class MailboxClient:
         if not self._is_away:
             self._is_away = True
             _LOG.warning(
-                "cannot reach the AM at %s: %s %s; trying for %.0f s",
+                "cannot reach the AM at %s: %s; trying for %.0f s",
                 self._address,
-                error.code().name,
-                error.details(),
+                rpc_failure(error),
                 self._orphan_timeout_s,
             )
 

@@ -83,4 +83,6 @@ def _row(job: JobStatus) -> tuple[str, ...]:
     failed = (f"{one.failed} of role {one.role} failed" for one in job.roles if one.failed)
     training = ", ".join(filter(None, [training_text(job), *failed])) or "-"
     state = job.state.value
+    if job.is_last_known:
+        state += f" ({duration(time.time() - job.at_s)} ago)"
     return (job.application, job.name, job.user, job.queue, state, granted, age, training)

@@ -110,7 +110,7 @@ def table(
             continue
         before = "".join(f"{cell}  " for cell in padded[:colour_column])
         after = "".join(f"  {cell}" for cell in padded[colour_column + 1 :]).rstrip()
-        yield before, coloured(padded[colour_column], row[colour_column]), after
+        yield before, coloured(padded[colour_column], row[colour_column].partition(" ")[0]), after
 
 
 def is_confirmed(question: str) -> bool:

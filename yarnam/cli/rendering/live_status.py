@@ -97,6 +97,7 @@ def _as_lines(job: Job) -> JobStatus | None:
         place = f"{last.wait_queue.ahead} {last.wait_queue.head}" if last.wait_queue else ""
         place += " forecast" if last.wait_queue and last.wait_queue.start else ""
         key = f"{last.state} {last.phase} {last.attempt} {last.am_attempt} {last.granted} {place}"
+        key += " last known" if last.is_last_known else ""
         is_news = key != shown
         is_staging = last.state is JobState.STAGING and last.staging is not None
         is_moving = last.step is not None or is_staging

@@ -54,6 +54,8 @@ def headline(status: JobStatus, now_s: float) -> tuple[Part, ...]:
     if training := training_text(status):
         parts.append(training)
     line = "".join(f", {part}" for part in parts)
+    if status.is_last_known:
+        line = f" as of {duration(now_s - status.at_s)} ago{line}"
     state = coloured(status.state.value)
     reason = status.reason.partition("\n")[0]
     # The AM's reason for waiting begins with the state and says the same at more length.

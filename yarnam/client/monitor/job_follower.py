@@ -9,6 +9,7 @@ from yarnam.client.monitor.job_end import WaitTimeout, error_of
 from yarnam.client.monitor.job_sources import JobSources
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.printable import duration
 from yarnam.errors import Unavailable
 
 HOLD_S = 10.0
@@ -62,8 +63,8 @@ class JobFollower:
             self._sources.retire(RETIRE_LIMIT_S)
             return Poll(found.status, is_new=True)
         # A new time of the poll alone does not count as new.
-        shown = replace(found.status, at_s=0.0)
-        is_new, self._last = shown != self._last, shown
+        last, self._last = self._last, found.status
+        is_new = last is None or replace(last, at_s=found.status.at_s) != found.status
         return Poll(found.status, is_new, 0.0 if found.number else self._poll_s)
 
     def _bear(self, error: Unavailable) -> Poll:
@@ -74,8 +75,8 @@ class JobFollower:
             raise error
         if self._last is None:
             return Poll(None, is_new=False, pause_s=self._poll_s, error=error)
-        self._last = replace(self._last, reason=error.message)
-        return Poll(replace(self._last, at_s=time.time()), is_first, self._poll_s, error)
+        self._last = replace(self._last, reason=error.message, is_last_known=True)
+        return Poll(self._last, is_first, self._poll_s, error)
 
 
 class WaitLimit:
@@ -110,7 +111,10 @@ class WaitLimit:
         if status is None:
             words = poll.error.message if poll.error is not None else "nothing is known of it"
         else:
-            words = f"{status.state.value} {status.reason}".rstrip()
+            age = (
+                f" as of {duration(time.time() - status.at_s)} ago:" if status.is_last_known else ""
+            )
+            words = f"{status.state.value}{age} {status.reason}".rstrip()
         raise WaitTimeout(
             f"{self._application} has not ended after {self._timeout_s:g} s: {words}",
             hint=f"It goes on. To follow it: yarnam watch {self._application}",

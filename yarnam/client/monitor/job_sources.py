@@ -21,6 +21,7 @@ from yarnam.client.monitor.yarn_status import (
     queued_status,
     removed_status,
     verdict_from_yarn,
+    yarn_status,
 )
 from yarnam.client.site import Site
 from yarnam.client.user_paths import is_key, key_in
@@ -53,6 +54,8 @@ with on_first_use():
     from yarnam.core.accounting import ledger
 
 
+_ANOTHER_AM = "its ApplicationMaster has ended, and YARN starts another one"
+
 RECORD_WITHIN_S = 600.0
 """For this long after the end of a job, a status request completes its history record: later that
 is not worth a request each time."""
@@ -71,6 +74,8 @@ class JobSources:
         self._job_client: JobClient | None = None
         self._job_client_of: AmRecord | None = None
         self._record: JobRecord | None = None
+        self._heard: JobStatus | None = None
+        """The last reply of the AM."""
 
     def separate(self) -> JobSources:
         """The same job with connections of its own, for who closes them when done."""
@@ -126,23 +131,45 @@ class JobSources:
             if left is not None and left.state.is_final:
                 # YARN starts another ApplicationMaster of a failed job, to obey the verdict.
                 return StatusVersion(0, left)
-            return StatusVersion(0, queued_status(application, time.time()))
+            known = self._last_known(application, _ANOTHER_AM)
+            return StatusVersion(0, known or queued_status(application, time.time()))
         if self.site.gateway is not None:
-            return StatusVersion(0, self._status_by_journal(application))
-        failure = "the ApplicationMaster is starting"
+            found = self._status_by_journal(application, self.events(), time.time())
+            return StatusVersion(0, found or _starting(application))
+        failure = _ANOTHER_AM
         line = self.job_client()
         if line is not None:
             try:
-                return line.status(seen=seen, hold_s=hold_s)
+                found = line.status(seen=seen, hold_s=hold_s)
             except Unavailable as error:
                 self.close()
-                failure = f"the ApplicationMaster does not answer: {error.message}"
+                failure = f"its ApplicationMaster does not answer ({error.message})"
+            else:
+                self._heard = found.status
+                return found
         left = self._left_status()
-        if left is None:
-            return StatusVersion(0, queued_status(application, time.time(), failure))
-        if left.state.is_final:
+        if left is not None and left.state.is_final:
             return StatusVersion(0, left)
-        return StatusVersion(0, replace(left, reason=failure, at_s=time.time()))
+        if (known := self._last_known(application, failure)) is not None:
+            return StatusVersion(0, known)
+        if line is not None and application.running_containers > 1:
+            return StatusVersion(0, yarn_status(application, failure))
+        return StatusVersion(0, _starting(application))
+
+    def _last_known(self, application: YarnApplication, why: str) -> JobStatus | None:
+        """The newest of what the AM has replied here, left on HDFS and journaled; ``None`` if no AM
+        has done anything yet. Raises YarnamError."""
+        found = [status for status in (self._heard, self._left_status()) if status is not None]
+        with suppress(Unavailable):
+            events = self.events()
+            at_s = events[-1].at_s if events else 0.0
+            by_journal = self._status_by_journal(application, events, at_s)
+            if by_journal is not None:
+                found.insert(0, by_journal)
+        if not found:
+            return None
+        newest = max(found, key=lambda status: status.at_s)
+        return replace(newest, is_last_known=True, reason=why)
 
     def await_yarn(self, limit_s: float) -> bool:
         """Whether YARN reports within the limit (seconds) that the application is over."""
@@ -303,18 +330,19 @@ class JobSources:
             verdict=verdict,
         )
 
-    def _status_by_journal(self, application: YarnApplication) -> JobStatus:
-        """The status of a running job whose AM cannot be reached, derived from its events. It lacks
-        what comes without events: metrics, and the position in the wait queue."""
-        events = self.events()
+    def _status_by_journal(
+        self, application: YarnApplication, events: Sequence[Event], now_s: float
+    ) -> JobStatus | None:
+        """The status of a running job whose AM cannot be reached, derived from its events; ``None``
+        without any. It lacks what comes without events: metrics, and the position in the wait
+        queue."""
         if not events:
-            return queued_status(application, time.time(), "the ApplicationMaster is starting")
+            return None
         record = self.record()
         gang, accounts = ledger.account_all(record.job, record.submitted_at_s, events)
         facts = status_report.AmFacts(
             application.application, gang.am_attempt, application.tracking_url
         )
-        now_s = time.time()
         spent = ledger.ledger(accounts, gang, now_s)
         found = status_report.job_status(
             status_report.StatusFacts(gang, record, facts, now_s, ledger=spent)
@@ -335,6 +363,10 @@ class JobSources:
     def _left_status(self) -> JobStatus | None:
         content = self.read(STATUS_FILE)
         return decode(content, JobStatus) if content else None
+
+
+def _starting(application: YarnApplication) -> JobStatus:
+    return queued_status(application, time.time(), "the ApplicationMaster is starting")
 
 
 def _forgotten(application: str, user: str) -> YarnApplication:

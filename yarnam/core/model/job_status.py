@@ -516,6 +516,9 @@ class JobStatus:
     reason: str = ""
     """Why the job is in this state, in one line."""
     at_s: float = 0.0
+    is_last_known: bool = False
+    """The ApplicationMaster does not answer: the job was in this state at ``at_s``, and ``reason``
+    says why nothing newer is known."""
     submitted_at_s: float = 0.0
     attempt: int = 0
     max_attempts: int = 0
