@@ -19,12 +19,14 @@ from hdfs_utils.blacklist.entries import MAX_TIME_S
 from hdfs_utils.errors import (
     AlreadyExists,
     CorruptData,
+    HdfsError,
     NotADirectory,
     NotFound,
     PermissionDenied,
 )
 from hdfs_utils.filesystem import FileStatus, FileSystem
 from hdfs_utils.protocols.untrusted import decode_record
+from hdfs_utils.transfer.tree_manifest import drop_entries
 
 QUARANTINE_NAME = ".yarnam-quarantine"
 _RECORD = ".origin.json"
@@ -71,6 +73,8 @@ def quarantine(
     moved = Quarantined(status.path, now, status.length, status.mtime_ms, reason, by, at_s)
     fs.mkdirs(uris.parent(now))
     fs.write_atomic(_record_of(now), json.dumps(asdict(moved), ensure_ascii=False).encode())
+    with contextlib.suppress(HdfsError):  # a check would report it as missing
+        drop_entries(fs, status.path)
     try:
         fs.rename(status.path, now)
     except NotFound:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from dataclasses import replace
 
 from hdfs_utils import uri as uris
@@ -13,6 +12,13 @@ from hdfs_utils.transfer.options import MANIFEST, SUCCESS, Options, SourceEntry,
 from hdfs_utils.transfer.progress import NoProgress, Progress
 from hdfs_utils.transfer.scan import scan
 from hdfs_utils.transfer.staging_dir import StagingDir, claim_staging, rename_once
+from hdfs_utils.transfer.tree_manifest import (
+    Entries,
+    ListedFile,
+    add_entries,
+    drop_entries,
+    encode_manifest,
+)
 from hdfs_utils.transfer.tree_transfer import TreeTransfer
 
 
@@ -60,9 +66,13 @@ def copy(
         engine.run(entries, base)
         progress.phase("publishing")
         if options.manifest and not is_file:
-            _write_manifest(sink, base, files, engine)
+            _write_manifest(sink, base, _listed(files, engine))
         staging.stop()
+        # A new file is listed beside the others if asked for, a replaced one always.
+        is_listed = options.manifest or (options.overwrite and sink.exists(goal))
+        trees = drop_entries(sink, goal) if is_listed else []
         _publish(sink, base, goal, staging, options.overwrite, is_file)
+        add_entries(sink, [tree for tree in trees if tree != goal], goal, _listed(files, engine))
     except BaseException:
         staging.leave(options.resume)
         raise
@@ -77,19 +87,12 @@ def _check_target(sink: FileSystem, goal: str, options: Options) -> None:
         raise AlreadyExists("already exists", path=goal, operation="copy")
 
 
-def _write_manifest(
-    sink: FileSystem, base: str, files: list[SourceEntry], engine: TreeTransfer
-) -> None:
-    """One line a file, by name: path, size, CRC32C in hexadecimal."""
-    lines = [
-        json.dumps(
-            {"path": e.relative, "size": e.size, "crc32c": f"{engine.crcs[e.relative]:08x}"},
-            ensure_ascii=False,
-        )
-        for e in files
-        if e.relative not in (SUCCESS, MANIFEST)
-    ]
-    sink.write_bytes(uris.join(base, MANIFEST), ("\n".join(lines) + "\n").encode(), overwrite=True)
+def _listed(files: list[SourceEntry], engine: TreeTransfer) -> dict[str, ListedFile]:
+    return {entry.relative: ListedFile(entry.size, engine.crcs[entry.relative]) for entry in files}
+
+
+def _write_manifest(sink: FileSystem, base: str, entries: Entries) -> None:
+    sink.write_bytes(uris.join(base, MANIFEST), encode_manifest(entries), overwrite=True)
     sink.write_bytes(uris.join(base, SUCCESS), b"", overwrite=True)
 
 

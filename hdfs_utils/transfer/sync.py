@@ -14,6 +14,7 @@ from hdfs_utils.transfer.options import MANIFEST, SUCCESS, Options, SourceEntry
 from hdfs_utils.transfer.progress import NoProgress, Progress
 from hdfs_utils.transfer.scan import path_below, scan
 from hdfs_utils.transfer.staging_dir import claim_staging, rename_once
+from hdfs_utils.transfer.tree_manifest import ListedFile, add_entries, drop_entries
 from hdfs_utils.transfer.tree_transfer import TreeTransfer
 
 
@@ -76,9 +77,12 @@ def sync(
     )
     progress.begin(len(files), size)
     if not dry_run:
+        gone = frozenset(e.relative for e in extra)
         if changed:
-            resumed = _send(source, plain, sink, goal, changed, present, options, progress)
+            resumed = _send(source, plain, sink, goal, changed, present, gone, options, progress)
             done = replace(done, resumed=resumed)
+        elif gone:
+            drop_entries(sink, goal, gone)
         for entry in sorted(extra, key=lambda e: e.relative, reverse=True):
             sink.delete(path_below(goal, entry.relative), recursive=True)
     progress.end()
@@ -128,6 +132,7 @@ def _send(
     goal: str,
     changed: list[SourceEntry],
     present: dict[str, SourceEntry],
+    gone: frozenset[str],
     options: Options,
     progress: Progress,
 ) -> int:
@@ -145,7 +150,13 @@ def _send(
         staging.stop()
         if not is_file:
             sink.mkdirs(goal)
+        names = frozenset(entry.relative for entry in changed if not entry.is_dir)
+        trees = drop_entries(sink, goal, None if is_file else names | gone)
         _move_in(sink, base, goal, changed, present, options.threads)
+        if MANIFEST not in names:  # the source's own lists them
+            files = (entry for entry in changed if not entry.is_dir)
+            sent = {e.relative: ListedFile(e.size, engine.crcs[e.relative]) for e in files}
+            add_entries(sink, trees, goal, sent)
     except BaseException:
         staging.leave(options.resume)
         raise

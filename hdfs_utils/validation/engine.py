@@ -24,6 +24,9 @@ from typing import Any
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import CorruptData, HdfsError, NotFound, Unavailable
 from hdfs_utils.filesystem import FileStatus, FileSystem
+from hdfs_utils.transfer.compare import storage_crcs
+from hdfs_utils.transfer.options import MANIFEST
+from hdfs_utils.transfer.tree_manifest import ListedFile, TreeManifests
 from hdfs_utils.validation.findings import FileReport, FindingKind, Findings, Reason, Stop
 from hdfs_utils.validation.hdfs_blocks import examine_replicas
 from hdfs_utils.validation.registry import (
@@ -61,6 +64,7 @@ class CheckOptions:
         checks: which checks there are.
         format: of all files, as in ``tfrecord`` or ``gzip+csv``; empty means each by its name.
         workers: files checked at the same time.
+        manifests: the manifests of copied trees, to which their files are compared.
         bad_blocks: paths whose blocks HDFS has no good replica of, with what it says of them.
         decoders: the child processes in which files are decoded.
     """
@@ -69,6 +73,7 @@ class CheckOptions:
     format: str = ""
     workers: int = DEFAULT_WORKERS
     bad_blocks: Mapping[str, str] = field(default_factory=dict)
+    manifests: TreeManifests | None = None
     decoders: DecoderPool = DECODERS
 
 
@@ -121,7 +126,8 @@ def verify(
     workers = _Workers(chosen.workers)
     try:
         for status in files:
-            check = partial(_check_file, fs, status, chosen, workers.stopping)
+            listed = chosen.manifests.entry(status.path) if chosen.manifests is not None else None
+            check = partial(_check_file, fs, status, chosen, workers.stopping, listed)
             waiting.append(workers.submit(check))
             if len(waiting) >= 2 * chosen.workers:
                 yield waiting.popleft().result()
@@ -179,7 +185,11 @@ def check_file(
 
 
 def _check_file(
-    fs: FileSystem, status: FileStatus, chosen: CheckOptions, stopping: threading.Event
+    fs: FileSystem,
+    status: FileStatus,
+    chosen: CheckOptions,
+    stopping: threading.Event,
+    listed: ListedFile | None = None,
 ) -> FileReport:
     start = time.monotonic()
     found = Findings()
@@ -190,7 +200,7 @@ def _check_file(
         for is_last in (False, True):
             found = Findings()
             source = FileSource(fs, status.path, status.length, stopping)
-            format_name = _check_once(source, status, found, chosen)
+            format_name = _check_once(fs, source, status, found, chosen, listed)
             if _judge_reading(fs, status, source, found, is_last=is_last):
                 break
             stopping.wait(AGAIN_AFTER_S)
@@ -207,16 +217,26 @@ def _check_file(
 
 
 def _check_once(
-    source: FileSource, status: FileStatus, found: Findings, chosen: CheckOptions
+    fs: FileSystem,
+    source: FileSource,
+    status: FileStatus,
+    found: Findings,
+    chosen: CheckOptions,
+    listed: ListedFile | None,
 ) -> str:
     """One pass over the file; returns the format."""
     format_name = ""
     try:
+        is_as_listed = listed is not None and _compare(fs, status, listed, found)
         with found.catching():
             check_empty(status.length, chosen.checks)
             if status.length:
                 format_name = chosen.format or _find_format(source, chosen.checks)
-                _check(format_name, source, found, chosen)
+                if not format_name and is_as_listed:
+                    message = f"its format is not known; its CRC32C is that in {MANIFEST}"
+                    found.note(Reason.UNKNOWN_FORMAT, message)
+                else:
+                    _check(format_name, source, found, chosen)
     except Stop:
         pass
     except HdfsError as error:
@@ -227,6 +247,22 @@ def _check_once(
     finally:
         source.close()
     return format_name
+
+
+def _compare(fs: FileSystem, status: FileStatus, listed: ListedFile, found: Findings) -> bool:
+    """Whether the file is proved to be the one that its tree's manifest lists."""
+    hint = "a file replaced on purpose is listed again by 'yarnam data put --overwrite'"
+    if status.length != listed.size:
+        message = f"it has {status.length} bytes, {MANIFEST} lists {listed.size}; {hint}"
+        found.add(FindingKind.CONTENT, Reason.BAD_CRC, message)
+        return False
+    crcs = storage_crcs(fs, [status.path])
+    if crcs is None:
+        return False
+    if crcs[0] != listed.crc:
+        message = f"its CRC32C is {crcs[0]:08x}, {MANIFEST} lists {listed.crc:08x}; {hint}"
+        found.add(FindingKind.CONTENT, Reason.BAD_CRC, message)
+    return crcs[0] == listed.crc
 
 
 def _find_format(source: FileSource, checks: Checks) -> str:

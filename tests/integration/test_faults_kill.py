@@ -124,7 +124,7 @@ def test_an_am_that_hangs(
 ) -> None:
     """It cannot cancel the job, so YARN does. Until then the job is what it last was."""
     job = jobs["silent"]
-    world.until_phase(job, Phase.RUNNING)
+    world.until(job, lambda s: s.state is JobState.RUNNING and not s.is_last_known, "AM that runs")
     os.kill(world.am_pid(job), signal.SIGSTOP)
     shown = world.yarnam("status", job.id).wait()
     assert "RUNNING as of " in shown.out, shown

@@ -48,7 +48,7 @@ from hdfs_utils.protocols import (
     webhdfs_rest,
 )
 from hdfs_utils.protocols.checksums import crc32c
-from hdfs_utils.transfer import staging_dir
+from hdfs_utils.transfer import staging_dir, tree_manifest
 from hdfs_utils.validation import check_in_subprocess, hdfs_blocks
 from hdfs_utils.validation.findings import FindingKind, Findings, Reason
 from hdfs_utils.validation.sandbox import messages
@@ -611,6 +611,11 @@ PLACES: dict[str, Place] = {
     "journal of a transfer": Place(
         staging_dir.decode_segment, (b'["a",5,1000,42]\n["b",6,1000,43]',), MalformedData,
         sealed_segment,
+    ),
+    "manifest of a tree": Place(
+        tree_manifest.decode_manifest,
+        (tree_manifest.encode_manifest({"a/b": tree_manifest.ListedFile(5, 0x1F)}),),
+        MalformedData,
     ),
     "blacklist": Place(
         blacklist.decode,

@@ -11,8 +11,19 @@ from pathlib import Path
 from hdfs_utils import HdfsError, validation
 from hdfs_utils.errors import NotFound
 from hdfs_utils.filesystem import FileStatus
-from hdfs_utils.validation import CheckOptions, Checks, FileReport, TextRules, Verdict
+from hdfs_utils.transfer import MANIFEST
+from hdfs_utils.transfer.tree_manifest import TreeManifests
+from hdfs_utils.validation import (
+    CheckOptions,
+    Checks,
+    FileReport,
+    FindingKind,
+    Reason,
+    TextRules,
+    Verdict,
+)
 from hdfs_utils.validation.engine import DEFAULT_WORKERS
+from hdfs_utils.validation.findings import Finding
 from hdfs_utils.validation.hdfs_blocks import bad_blocks_of_site
 from hdfs_utils.validation.report_table import ParquetReport
 from hdfs_utils.validation.sandbox.decoder_pool import DecoderPool, Limits
@@ -106,18 +117,28 @@ def verify_path(
                 every = list(listed)
                 listed = validation.choose_sample(every, order.sample)
                 done.not_sampled = len(every) - len(listed)
-            options = _options(location, order)
+            manifests = TreeManifests(files)
+            options = replace(_options(location, order), manifests=manifests)
             for report in validation.verify(files, listed, options):
                 done.count(report, keep_clean=order.keep_clean)
                 done.duration_s = time.monotonic() - start_s
                 if progress is not None:
                     progress(done)
+            if order.sample is None:
+                for path in manifests.unseen(order.path):
+                    done.count(_missing(path), keep_clean=order.keep_clean)
         except NotFound as error:
             raise UsageError(f"{order.path} does not exist") from error
     done.duration_s = time.monotonic() - start_s
     if order.add:
         _add(location, done)
     return done
+
+
+def _missing(path: str) -> FileReport:
+    message = f"{MANIFEST} lists it, and it does not exist"
+    finding = Finding(FindingKind.NOT_CHECKED, Reason.UNREADABLE, message)
+    return FileReport(path, 0, 0, "", (finding,), 0, 0.0)
 
 
 def _options(location: DataLocation, order: VerifyRequest) -> CheckOptions:

@@ -136,7 +136,7 @@ class JobSources:
         if self.site.gateway is not None:
             found = self._status_by_journal(application, self.events(), time.time())
             return StatusVersion(0, found or _starting(application))
-        failure = _ANOTHER_AM
+        failure = "its ApplicationMaster has not announced its address yet"
         line = self.job_client()
         if line is not None:
             try:

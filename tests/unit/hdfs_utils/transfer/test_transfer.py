@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from hdfs_utils import transfer
+from hdfs_utils.backends.local import LocalFileSystem
 from hdfs_utils.errors import AlreadyExists, InvalidPath, NotFound, Unavailable
 from hdfs_utils.filesystem import TimeLimits
+from hdfs_utils.transfer.tree_manifest import ListedFile, read_manifest
 from tests.fakes.files import MemoryFiles, fail_on
 
 
@@ -133,3 +135,86 @@ def test_the_hash_of_a_tree_tells_content_names_and_modes_apart(tree: Path, tmp_
         seen.add(transfer.sha256_tree(tmp_path / "t"))
     assert len(seen) == 7
     assert transfer.sha256_tree(tmp_path / "t" / "1") != transfer.sha256_tree(tmp_path / "t" / "2")
+
+
+# ---- the manifest of a tree -----------------------------------------------------------------
+
+
+def put(fs: MemoryFiles, source: Path, target: str, *, manifest: bool = True) -> None:
+    options = transfer.Options(overwrite=True, manifest=manifest, resume=False)
+    transfer.copy(LocalFileSystem(), str(source), fs, target, options)
+
+
+def is_true(fs: MemoryFiles, root: str) -> bool:
+    """Whether the manifest lists exactly the files, each as it is."""
+    listed = read_manifest(fs, root)
+    files = {s.path.removeprefix(f"{root}/"): s.path for s in fs.walk(root) if not s.is_dir}
+    files = {name: path for name, path in files.items() if not name.startswith("_")}
+    found = {name: ListedFile(fs.stat(p).length, fs.crc32c([p])[0]) for name, p in files.items()}
+    return listed == found
+
+
+@pytest.mark.parametrize("manifest", [True, False])
+def test_a_replaced_file_stays_in_its_trees_manifest(
+    fs: MemoryFiles, tree: Path, tmp_path: Path, *, manifest: bool
+) -> None:
+    put(fs, tree, "/d/t")
+    assert is_true(fs, "/d/t")
+    other = tmp_path / "other"
+    other.write_bytes(b"other bytes")
+    put(fs, other, "/d/t/pkg/a b.py", manifest=manifest)
+    assert fs.read_bytes("/d/t/pkg/a b.py") == b"other bytes"
+    assert is_true(fs, "/d/t")
+
+
+def test_a_new_file_and_a_replaced_directory_are_listed(
+    fs: MemoryFiles, tree: Path, tmp_path: Path
+) -> None:
+    put(fs, tree, "/d/t")
+    put(fs, tree / "run.sh", "/d/t/new.sh")
+    assert is_true(fs, "/d/t")
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "one").write_bytes(b"1")
+    put(fs, tmp_path / "pkg", "/d/t/pkg", manifest=False)
+    assert is_true(fs, "/d/t")
+
+
+def test_a_sync_keeps_the_manifest_true(fs: MemoryFiles, tree: Path) -> None:
+    put(fs, tree, "/d/t")
+    (tree / "run.sh").write_text("#!/bin/bash\n")
+    (tree / "more").write_text("more")
+    (tree / "pkg" / "zero").unlink()
+    transfer.sync(LocalFileSystem(), str(tree), fs, "/d/t", delete=True)
+    assert is_true(fs, "/d/t")
+    (tree / "more").unlink()
+    transfer.sync(LocalFileSystem(), str(tree), fs, "/d/t", delete=True)
+    assert is_true(fs, "/d/t")
+
+
+def test_a_break_leaves_a_file_unlisted_never_listed_wrongly(
+    fs: MemoryFiles, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(fs, tree, "/d/t")
+    other = tmp_path / "other"
+    other.write_bytes(b"other bytes")
+    rename = fs.rename
+
+    def breaks(src: str, dst: str, overwrite: bool = False) -> None:
+        if dst == "/d/t/run.sh":
+            raise KeyboardInterrupt
+        rename(src, dst, overwrite)
+
+    monkeypatch.setattr(fs, "rename", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        put(fs, other, "/d/t/run.sh")
+    listed = read_manifest(fs, "/d/t")
+    assert listed is not None
+    assert "run.sh" not in listed
+    assert "pkg/zero" in listed
+
+
+def test_a_damaged_manifest_is_left_alone(fs: MemoryFiles, tree: Path) -> None:
+    put(fs, tree, "/d/t")
+    fs.write_bytes("/d/t/_MANIFEST.jsonl", b"{broken", overwrite=True)
+    put(fs, tree / "run.sh", "/d/t/run.sh")
+    assert fs.read_bytes("/d/t/_MANIFEST.jsonl") == b"{broken"

@@ -14,8 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import hdfs_utils
+from hdfs_utils.blacklist.quarantine import quarantine
 from hdfs_utils.errors import CorruptData, PermissionDenied
 from hdfs_utils.filesystem import FileStatus
+from hdfs_utils.transfer import Options, put_tree
+from hdfs_utils.transfer.tree_manifest import TreeManifests
 from hdfs_utils.validation import (
     CheckOptions,
     Checks,
@@ -228,3 +231,48 @@ def test_a_finding_says_its_kind() -> None:
     report = check_file(fs, fs.stat("/a.npy"))
     assert {f.kind for f in report.findings} == {FindingKind.NOTE}
     assert report.verdict is Verdict.CLEAN
+
+
+# ---- the manifest of a copied tree ---------------------------------------------------------------
+
+
+def copied_tree(fs: MemoryFiles, folder: Path) -> None:
+    (folder / "rows").mkdir()
+    (folder / "rows" / "a.jsonl").write_text('{"text": "alpha"}\n')
+    (folder / "rows" / "b.jsonl").write_text('{"text": "beta"}\n')
+    (folder / "notes.xyz").write_text("of no format that is known")
+    put_tree(fs, folder, "/data/t", options=Options(manifest=True))
+
+
+def checked(fs: MemoryFiles, path: str) -> dict[str, Verdict]:
+    options = CheckOptions(manifests=TreeManifests(fs))
+    return {one.path: one.verdict for one in verify(fs, data_files(fs, path), options)}
+
+
+@pytest.mark.parametrize("path", ["/data", "/data/t", "/data/t/rows", "/data/t/rows/a.jsonl"])
+def test_a_flipped_letter_is_found_by_the_manifest_around_it(tmp_path: Path, path: str) -> None:
+    fs = MemoryFiles()
+    copied_tree(fs, tmp_path)
+    assert set(checked(fs, path).values()) == {Verdict.CLEAN}
+    fs.write_bytes("/data/t/rows/a.jsonl", b'{"text": "alphb"}\n', overwrite=True)
+    assert checked(fs, path)["/data/t/rows/a.jsonl"] is Verdict.CORRUPT
+    assert checked(fs, path).get("/data/t/rows/b.jsonl", Verdict.CLEAN) is not Verdict.CORRUPT
+
+
+def test_what_is_listed_and_missing_is_named_and_what_is_hidden_is_not(tmp_path: Path) -> None:
+    fs = MemoryFiles()
+    copied_tree(fs, tmp_path)
+    fs.delete("/data/t/rows/b.jsonl")
+    manifests = TreeManifests(fs)
+    list(verify(fs, data_files(fs, "/data/t"), CheckOptions(manifests=manifests)))
+    assert list(manifests.unseen("/data/t")) == ["/data/t/rows/b.jsonl"]
+    assert list(manifests.unseen("/data/t/rows/a.jsonl")) == []
+
+
+def test_a_quarantined_file_is_not_missing(tmp_path: Path) -> None:
+    fs = MemoryFiles()
+    copied_tree(fs, tmp_path)
+    quarantine(fs, fs.stat("/data/t/rows/b.jsonl"), reason="bad", by="me", at_s=1.0)
+    manifests = TreeManifests(fs)
+    list(verify(fs, data_files(fs, "/data/t"), CheckOptions(manifests=manifests)))
+    assert list(manifests.unseen("/data/t")) == []
