@@ -123,10 +123,12 @@ def job_status(facts: StatusFacts) -> JobStatus:
     bringing = staging_status(gang, facts.staging)
     reported = facts.inputs or InputsStatus(excluded_files_of(record.job), ())
     by_rank = {metric.rank: metric for metric in facts.metrics}
+    tried = {one.attempt for one in gang.history if one.is_pre_run}
+    own = [] if gang.is_pre_run else [one for one in facts.metrics if one.attempt not in tried]
     status = describe(gang, facts.now_s)
     shown_queue = facts.wait_queue if gang.phase is Phase.PENDING else None
     return replace(
-        _measured_job(status, facts.metrics),
+        _measured_job(status, own),
         application=facts.am.application,
         name=record.job.name,
         user=record.job.user,

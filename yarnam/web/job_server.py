@@ -87,7 +87,12 @@ class JobServer:
         now_s = self._now_s()
         if not 0 <= now_s - self._sampled_at_s < SAMPLE_PERIOD_S:
             self._sampled_at_s = now_s
-            self.series.sample(self._source.metrics())
+            is_published = self._source.status_json() != NOT_PUBLISHED
+            history = self._read().history if is_published else ()
+            tried = {one.attempt for one in history if one.is_pre_run}
+            # A pre-run's progress is not the job's.
+            own = [one for one in self._source.metrics() if one.attempt not in tried]
+            self.series.sample(own)
 
     def respond(self, request: Request) -> Response:
         """The response to a request of any path."""

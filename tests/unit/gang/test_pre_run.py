@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.gang.play import Play, failing, job, of, only, rung, stopped
+from yarnam.am.status_report import AmFacts, StatusFacts, job_status, progress
 from yarnam.core.failures.process_failure import UNKNOWN
-from yarnam.core.gang import describe
+from yarnam.core.gang import Gang, describe
 from yarnam.core.model.actions import (
     AskContainer,
     Finish,
@@ -28,7 +29,8 @@ from yarnam.core.model.job_spec import (
     PreRunSpec,
     RetrySpec,
 )
-from yarnam.core.model.job_status import JobState, Phase, PreRunState
+from yarnam.core.model.job_status import JobState, JobStatus, Phase, PreRunState
+from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.outcomes import (
     ContainerEnd,
     ExitKind,
@@ -39,6 +41,7 @@ from yarnam.core.model.outcomes import (
 from yarnam.core.model.plans import PlacementPlan
 from yarnam.core.model.resources import Resources
 from yarnam.errors import Blame, ExitCode
+from yarnam.wire.records import JobRecord
 
 
 def tried(spec: JobSpec | None = None) -> JobSpec:
@@ -244,3 +247,23 @@ def test_the_limits_of_the_gang_are_its_own_again() -> None:
     play.exited(second, stopped(0), stopped(1))
     assert play.gang.phase is Phase.REPLACING
     assert play.gang.retries.restarts == 1
+
+
+def test_a_pre_run_and_its_steps_are_not_the_jobs() -> None:
+    """Neither while it runs nor afterwards, when its last report is still there."""
+    play = PreRunPlay().to_pre_run()
+    reports = [AgentMetrics(play.ask, 0, 5.0, 40, 40, (("loss", 0.5),), attempt=1)]
+
+    def shown(gang: Gang) -> JobStatus:
+        record = JobRecord(play.spec, (), "/jobs/1", 0.0, "0")
+        return job_status(StatusFacts(gang, record, AmFacts("app", 1), 9.0, metrics=reports))
+
+    assert (shown(play.gang).state, shown(play.gang).step) == (JobState.PRE_RUN, None)
+    assert (shown(play.gang).loss, progress(shown(play.gang))) == (None, None)
+    play.exited(play.ask, ProcessExit(0, ExitKind.OK))
+    play.plan()
+    play.grant_all()
+    assert not play.gang.is_pre_run
+    assert shown(play.gang).step is None
+    assert shown(play.gang).max_attempts == play.gang.retries.max_attempts
+    assert shown(play.gang).attempt_words == f"2 (1 of {play.gang.retries.max_attempts} that count)"

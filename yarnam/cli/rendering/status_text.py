@@ -45,7 +45,7 @@ def headline(status: JobStatus, now_s: float) -> tuple[Part, ...]:
     if status.state in _ON_ITS_WAY and status.asked:
         parts.append(granted_text(status.granted, status.asked, status.granted_by_level))
     if status.attempt > 1:
-        parts.append(f"attempt {status.attempt} of {status.max_attempts}")
+        parts.append(f"attempt {status.attempt_words}")
     if status.am_attempt > 1:
         parts.append(f"AM attempt {status.am_attempt}")
     if _has_deadline(status, now_s):

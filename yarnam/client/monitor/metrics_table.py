@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def metrics_table(statuses: Iterable[JobStatus]) -> pa.Table:
 
 
 def _rows(status: JobStatus) -> Iterator[dict[str, Any]]:
+    if status.state is JobState.PRE_RUN:
+        return  # its steps are not the job's
     for task in status.tasks:
         for name, value in (*task.metrics, *task.usage):
             cells = (

@@ -522,6 +522,9 @@ class JobStatus:
     submitted_at_s: float = 0.0
     attempt: int = 0
     max_attempts: int = 0
+    """How many attempts may fail; the same for the whole job."""
+    free_attempts: int = 0
+    """Attempts until the present one that do not count: pre-runs, and restarts for free."""
     am_attempt: int = 0
     asked: int = 0
     granted: int = 0
@@ -578,3 +581,11 @@ class JobStatus:
     """The queue of its spec, if YARN has put the job into another one, ``queue``."""
     conditions: tuple[Condition, ...] = ()
     """Conditions of the gang that observers have found, beside stragglers and idle GPUs."""
+
+    @property
+    def attempt_words(self) -> str:
+        """``2 of 10``, or ``3 (2 of 10 that count)`` where some do not count."""
+        if not self.max_attempts:
+            return str(self.attempt)
+        counted = f"{self.attempt - self.free_attempts} of {self.max_attempts}"
+        return f"{self.attempt} ({counted} that count)" if self.free_attempts else counted
