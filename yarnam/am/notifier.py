@@ -19,6 +19,7 @@ from yarnam.am.status_report import AmFacts
 from yarnam.core.model.job_spec import ChannelSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
+from yarnam.core.observers.silence_observer import NAME as SILENCE
 from yarnam.errors import YarnamError
 from yarnam.ports import StateStore
 from yarnam.ports.notifications import Notification, NotificationSender
@@ -70,13 +71,22 @@ class Notifier:
 
     def see(self, status: JobStatus) -> None:
         """Begin to send what this status asks for, unless that was done. Returns immediately."""
+        silence = next((one for one in status.conditions if one.type == SILENCE), None)
         for number, channel in enumerate(self._channels):
-            what = (number, status.state.value)
-            if status.state in channel.states and what not in self._begun:
-                self._begun.add(what)
-                task = asyncio.get_running_loop().create_task(self._deliver(number, status))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+            if status.state in channel.states:
+                self._begin(number, status.state.value, notification_of(number, status))
+            # Whoever wants to know of a failure wants to know of this.
+            if silence is not None and JobState.FAILED in channel.states:
+                name = f"{SILENCE} {status.attempt}"
+                self._begin(number, name, notification_of(number, status, name, silence.message))
+
+    def _begin(self, channel: int, name: str, notification: Notification) -> None:
+        if (channel, name) in self._begun:
+            return
+        self._begun.add((channel, name))
+        task = asyncio.get_running_loop().create_task(self._deliver(channel, name, notification))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def finish(self, status: JobStatus) -> None:
         """Send what the end asks for, and wait until all is sent, at most ``notify_limit_s``."""
@@ -101,10 +111,8 @@ class Notifier:
         for executor in (self._of_store, *self._of_channels):
             executor.close()
 
-    async def _deliver(self, channel: int, status: JobStatus) -> None:
-        state = status.state
-        about = f"notification of {state.value} by {self._sender.describe(channel)}"
-        notification = notification_of(channel, status)
+    async def _deliver(self, channel: int, name: str, notification: Notification) -> None:
+        about = f"notification of {name} by {self._sender.describe(channel)}"
         for tried in range(1, TRIES + 1):
             try:
                 await self._of_channels[channel].call(
@@ -116,12 +124,12 @@ class Notifier:
                     await self._sleep(RETRY_FIRST_S * 2 ** (tried - 1))
                 continue
             log.info("%s sent", about)
-            await self._record(channel, state)
+            await self._record(channel, name)
             return
         log.error("%s given up", about)
 
-    async def _record(self, channel: int, state: JobState) -> None:
-        self._sent.add((channel, state.value))
+    async def _record(self, channel: int, name: str) -> None:
+        self._sent.add((channel, name))
         content = encode(NotifiedRecord(tuple(sorted(self._sent))))
         try:
             await self._of_store.call(lambda: self._store.put(NOTIFIED_FILE, content))
@@ -149,10 +157,13 @@ async def notify_failure(
     await notifier.close()
 
 
-def notification_of(channel: int, status: JobStatus) -> Notification:
-    """The notification of this status for a channel. Its id stands for job, channel and state."""
+def notification_of(
+    channel: int, status: JobStatus, finding: str = "", message: str = ""
+) -> Notification:
+    """The notification of this status for a channel, or of the finding of this name. Its id stands
+    for job, channel and state or finding."""
     verdict = status.verdict
-    name = f"{status.application}/{channel}/{status.state.value}"
+    name = f"{status.application}/{channel}/{finding or status.state.value}"
     return Notification(
         id=hashlib.sha256(name.encode()).hexdigest()[:32],
         application=status.application,
@@ -161,7 +172,7 @@ def notification_of(channel: int, status: JobStatus) -> Notification:
         queue=status.queue,
         state=status.state,
         at_s=verdict.decided_at_s if verdict is not None else status.at_s,
-        message=verdict.message if verdict is not None else status.reason,
+        message=message or (verdict.message if verdict is not None else status.reason),
         hint=verdict.hint if verdict is not None else "",
         exit_code=verdict.exit_code if verdict is not None else None,
         tracking_url=status.tracking_url,

@@ -104,7 +104,7 @@ class NotifyUrls:
 @dataclass(frozen=True, slots=True)
 class NotifiedRecord:
     """``notified.json``: the notifications that have been sent, as number of the channel and
-    state."""
+    state, or finding and attempt."""
 
     sent: tuple[tuple[int, str], ...] = ()
     version: int = RECORD_VERSION

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from yarnam.am.notifier import TRIES, Notifier, notification_of, notify_failure
 from yarnam.am.serial_executor import ThreadSerialExecutor
 from yarnam.am.status_report import AmFacts
 from yarnam.core.model.job_spec import ChannelKind, ChannelSpec
-from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.job_status import Condition, JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import Unavailable
 from yarnam.ports.notifications import Notification
@@ -50,6 +51,25 @@ async def test_each_channel_hears_of_its_states_once() -> None:
     _, last = disk.receiver.sent[-1]
     assert (last.application, last.name, last.exit_code) == (APPLICATION, "train", 0)
     assert last.message == verdict.message
+
+
+async def test_who_hears_of_failures_hears_of_a_silent_gang_once_an_attempt() -> None:
+    sender, store = FakeNotificationSender(), FakeStore(Disk(), 1)
+    channels = (ENDS, ChannelSpec(ChannelKind.WEBHOOK, states=(JobState.RUNNING,)))
+    notifier = Notifier(
+        channels, sender, store, lambda name: InlineSerialExecutor(), AmSettings(), asyncio.sleep
+    )
+    silent = JobStatus(
+        APPLICATION, "train", "me", "root.dl", JobState.RUNNING, attempt=1,
+        conditions=(Condition("silence", "no process has used CPU", 5.0),),
+    )  # fmt: skip
+    for status in (silent, silent, replace(silent, attempt=2)):
+        notifier.see(status)
+    await notifier.finish(silent)
+    sent = [(channel, one.message) for channel, one in sender.sent]
+    found = (0, "no process has used CPU")
+    assert sorted(sent) == [found, found, (1, "")]
+    assert len({one.id for _, one in sender.sent}) == 3
 
 
 async def test_what_one_am_has_sent_the_next_does_not_send() -> None:

@@ -13,10 +13,13 @@ from yarnam.core.observers.idle_gpu_observer import IDLE_GPUS
 from yarnam.core.observers.loss_observer import LOSS
 from yarnam.core.observers.memory_observer import MEMORY
 from yarnam.core.observers.observer import Observer, StatusLine
+from yarnam.core.observers.silence_observer import SILENCE
 from yarnam.core.observers.size_observer import PROGRAM_SIZE
 from yarnam.core.observers.straggler_observer import STRAGGLERS
 
-OBSERVERS: tuple[Observer[Any], ...] = (HANG, LOSS, STRAGGLERS, IDLE_GPUS, MEMORY, PROGRAM_SIZE)
+OBSERVERS: tuple[Observer[Any], ...] = (
+    HANG, SILENCE, LOSS, STRAGGLERS, IDLE_GPUS, MEMORY, PROGRAM_SIZE,
+)  # fmt: skip
 
 
 def status_lines(status: JobStatus, now_s: float) -> Iterator[StatusLine]:
