@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from types import MappingProxyType
 
 from yarnam.am.output_storer import OutputStorer, storing_text
 from yarnam.am.plan_service import PlanService
@@ -57,6 +58,7 @@ class Executor:
     """Background tasks that nothing waits for."""
     storing: OutputStorer
     _under_way: set[asyncio.Task[None]] = field(default_factory=set)
+    _names: dict[AskId, str] = field(default_factory=dict)
 
     async def perform(self, actions: Iterable[Action]) -> Verdict | None:
         """The verdict when the gang has finished; the loop does the rest."""
@@ -64,7 +66,9 @@ class Executor:
         for _, group in groupby(actions, key=type):
             batch = list(group)
             for action in batch:
-                log.info("%s", action_text(action))
+                if isinstance(action, LaunchGang):
+                    self._names.update((one.ask, str(one.task)) for one in action.members)
+                log.info("%s", action_text(action, self._names))
             verdict = await self._perform(batch) or verdict
         return verdict
 
@@ -190,8 +194,8 @@ def _planning_text(action: RequestPlan | CancelPlanRequest | ProbeCluster) -> st
             return f"probe whether {sum(ask.count for ask in action.growth.wanted)} more tasks fit"
 
 
-def action_text(action: Action) -> str:
-    """One line for the log."""
+def action_text(action: Action, names: Mapping[AskId, str] = MappingProxyType({})) -> str:
+    """One line for the log. ``names`` are those of the tasks that have been launched."""
     match action:
         case RequestPlan() | CancelPlanRequest() | ProbeCluster():
             text = _planning_text(action)
@@ -199,16 +203,18 @@ def action_text(action: Action) -> str:
             text = f"draw the back-off of attempt {action.attempt}"
         case AskContainer():
             target = action.target
-            text = f"ask {action.ask}: {target.service} ({target.level.name}, {target.resources})"
+            where = f"{target.service} ({target.level.name}, {target.resources})"
+            text = f"ask for {action.ask.words}: {where}"
         case ReleaseContainer():
-            text = f"release {action.ask}: {action.reason}"
+            text = f"release {names.get(action.ask, action.ask.words)}: {action.reason}"
         case StartTimer() | CancelTimer():
             state = f"{action.delay_s:.1f} s" if isinstance(action, StartTimer) else "cancelled"
             text = f"timer {action.timer}: {state}"
         case CheckNodes() | PrepareGang() | LaunchGang():
             text = barrier_text(action)
         case StopTask():
-            text = f"stop {action.ask} within {action.grace_s:.0f} s: {action.reason}"
+            task = names.get(action.ask, action.ask.words)
+            text = f"stop {task} within {action.grace_s:.0f} s: {action.reason}"
         case StoreOutputs() | StopStoring():
             text = storing_text(action)
         case ShareStrike():

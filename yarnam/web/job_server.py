@@ -13,11 +13,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from yarnam._light_imports import on_first_use
 from yarnam.core.model.events import Event
+from yarnam.core.model.ids import AskId, distinct_names, parse_ask_id
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.printable import printable_json
@@ -53,7 +55,7 @@ class JobSource:
     of the first."""
     event_count: Callable[[], int]
     metrics: Callable[[], Sequence[AgentMetrics]]
-    event_text: Callable[[Event], str]
+    event_text: Callable[[Event, Mapping[AskId, str]], str]
 
 
 class JobServer:
@@ -74,7 +76,9 @@ class JobServer:
         self.series = TrainingSeries()
         self._sampled_at_s = 0.0
         self._status: tuple[bytes, JobStatus] | None = None
-        self._recent: deque[tuple[float, str]] = deque(maxlen=EVENTS_SHOWN)
+        self._recent: deque[Event] = deque(maxlen=EVENTS_SHOWN)
+        self._names: dict[AskId, str] = {}
+        """The tasks' names, of those that were published while this page was read."""
         self._next_event = 0
         self._lock = threading.Lock()
 
@@ -133,10 +137,15 @@ class JobServer:
             first, lines = self._source.events_json(self._next_event, count - self._next_event)
             self._next_event = first
             for line in lines:
-                event = decode_event(line)
-                self._recent.append((event.at_s, self._source.event_text(event)))
+                self._recent.append(decode_event(line))
                 self._next_event += 1
-            return [*reversed(self._recent)]
+            for task in self._read().tasks:
+                with suppress(ValueError):
+                    if task.task:
+                        self._names[parse_ask_id(task.ask)] = task.task
+            names = distinct_names(self._names)
+            recent = [*reversed(self._recent)]
+            return [(event.at_s, self._source.event_text(event, names)) for event in recent]
 
     def _read(self) -> JobStatus:
         """The published status; the status of a large gang is decoded once."""

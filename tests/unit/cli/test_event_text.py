@@ -7,8 +7,11 @@ from typing import get_args
 
 import pytest
 
+from tests.unit.gang.play import Play, job
 from yarnam.cli.rendering.event_text import event_text
+from yarnam.core.accounting.task_names import task_names
 from yarnam.core.failures.process_failure import UNKNOWN
+from yarnam.core.gang import describe
 from yarnam.core.model import events as ev
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
@@ -39,7 +42,7 @@ TOLD: list[tuple[Event, str]] = [
     (ev.JitterDrawn(1.0, 1, 0.25), "0.250"),
     (
         ev.ContainerGranted(1.0, ASK, ContainerId("c7"), NodeId("n1"), RackId("/r1")),
-        "a1.worker.0: granted on n1 (/r1), c7",
+        "worker request 0 (attempt 1): granted on n1 (/r1), c7",
     ),
     (ev.ContainerEnded(1.0, ASK, ContainerEnd.LOST, "node lost"), "container lost: node lost"),
     (
@@ -50,7 +53,7 @@ TOLD: list[tuple[Event, str]] = [
     (ev.AgentSilent(1.0, ASK, 8.25), "8.2 s"),
     (
         ev.NodeChecked(1.0, ASK, 1, 1, NodeMeasures(900.0, trouble=("disk full",))),
-        f"{ASK}: node checked: CPU (SHA-256, one core) 900 MiB/s; disk full",
+        f"{ASK.words}: node checked: CPU (SHA-256, one core) 900 MiB/s; disk full",
     ),
     (ev.TaskStaged(1.0, ASK, 1), "inputs staged"),
     (ev.TaskReady(1.0, ASK, 1), "ready for the roles that start after it"),
@@ -70,7 +73,7 @@ TOLD: list[tuple[Event, str]] = [
     (ev.GangHung(1.0, 1, (2,), HANG), "the gang hangs: no step for 60 s"),
     (
         ev.TaskFailing(1.0, ASK, 1, (ProcessExit(1, ExitKind.SIGNAL, signal=9),)),
-        f"{ASK}: a process failed: 1 signal 9",
+        f"{ASK.words}: a process failed: 1 signal 9",
     ),
     (
         ev.TaskExited(
@@ -89,7 +92,7 @@ TOLD: list[tuple[Event, str]] = [
     (ev.TimerFired(1.0, ev.TimerId(ev.TimerKind.HOLD, 3)), "hold@3"),
     (ev.CancelRequested(1.0, "me", "enough"), "cancelled by me: enough"),
     (ev.NodesSuspected(1.0, (NodeId("n1"), NodeId("n2"))), "problems with n1, n2"),
-    (ev.ContainersMarked(1.0, (ASK,)), "about to preempt a"),
+    (ev.ContainersMarked(1.0, (ASK,)), "about to preempt worker"),
     (ev.ContainersMarked(1.0, (), "ann"), "ann interrupted the gang"),
     (ev.NodeLeaving(1.0, NodeId("n1"), 40.0), "n1 leaves the cluster in 40 s"),
     (ev.ScaleRequested(1.0, "me", 4), "me requested 4 tasks"),
@@ -106,6 +109,22 @@ TOLD: list[tuple[Event, str]] = [
 @pytest.mark.parametrize(("event", "words"), TOLD, ids=lambda v: type(v).__name__)
 def test_words(event: Event, words: str) -> None:
     assert words in event_text(event)
+
+
+def test_a_task_has_the_name_that_status_shows_and_its_attempt_where_there_were_several() -> None:
+    play = Play(job(workers=2, processes=1)).to_running()
+    first = play.asks()
+    names = task_names(play.spec, play.events)
+    assert sorted(names.values()) == ["worker-0", "worker-1"]
+    status = describe(play.gang, play.now_s)
+    assert {task.ask: task.name for task in status.tasks} == {str(a): n for a, n in names.items()}
+    assert event_text(ev.TaskStarted(1.0, first[0], 1), names) == "worker-0: all processes started"
+    play.restart_am()
+    play.to_next_attempt().grant_all().register_all()
+    play.start_all()
+    again = task_names(play.spec, play.events)
+    assert again[first[0]] == "worker-0 (attempt 1)"
+    assert "worker-0 (attempt 2)" in again.values()
 
 
 def test_no_event_is_without_words() -> None:

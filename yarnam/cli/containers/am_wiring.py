@@ -8,7 +8,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -60,6 +60,7 @@ from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.gang.am_attempts import ends_the_job
 from yarnam.core.model.events import Event
+from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import JobSpec, acl_text, users_and_groups
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.queues.queue_state import names_queue
@@ -331,8 +332,8 @@ def _open_page(record: JobRecord, mailbox: GrpcMailbox, store: StateStore) -> Ht
     return open_job_server(server, listener, proxies, lambda port: _announce(host, port))
 
 
-def _event_text(event: Event) -> str:
-    return event_text.event_text(event)
+def _event_text(event: Event, names: Mapping[AskId, str]) -> str:
+    return event_text.event_text(event, names)
 
 
 def _announce(host: str, port: int) -> None:

@@ -18,8 +18,10 @@ from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.client import Client, Job, LogPiece, LogSource
 from yarnam.client.monitor.job_history import ALL_USERS
 from yarnam.client.queues.queue_view import queues_now
+from yarnam.core.accounting import task_names
 from yarnam.core.accounting.job_summary import JobSummary
 from yarnam.core.model.events import Event
+from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import JobStatus
 from yarnam.errors import Unavailable, UsageError, YarnamError
 from yarnam.web.cluster_pages import view_of_record
@@ -135,10 +137,12 @@ class JobViews:
                 record = self._client.history.record(application, status.user)
                 return replace(view_of_record(record, time.time(), HOME), logs=logs)
         events: list[Event] = []
+        names: dict[AskId, str] = {}
         if status.user == self._client.site.user:
             with suppress(YarnamError):
-                events = job.events()[-EVENTS_SHOWN:]
-        shown = [(one.at_s, event_text(one)) for one in reversed(events)]
+                events = job.events()
+                names = task_names.task_names(job.record().job, events)
+        shown = [(one.at_s, event_text(one, names)) for one in reversed(events[-EVENTS_SHOWN:])]
         return JobView(
             status,
             time.time(),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from yarnam.core.failures.node_judgement import summary
 from yarnam.core.model import events as ev
 from yarnam.core.model.events import Event
 from yarnam.core.model.exhaustive import assert_never
+from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import byte_words
 from yarnam.core.model.outcomes import ProcessExit
 from yarnam.core.observers.observer_registry import observed_text
 
 
-def event_text(event: Event) -> str:
-    """One line, without the time."""
+def event_text(event: Event, names: Mapping[AskId, str] = MappingProxyType({})) -> str:
+    """One line, without the time. ``names`` are those of the tasks; see ``task_names``."""
     match event:
         case ev.ContainerGranted() | ev.ContainerEnded() | ev.AgentRegistered():
-            return _of_container(event)
+            return f"{_task(event.ask, names)}: {_of_container(event)}"
         case (
             ev.AgentUnable()
             | ev.AgentSilent()
@@ -26,7 +30,7 @@ def event_text(event: Event) -> str:
             | ev.TaskFailing()
             | ev.TaskExited()
         ):
-            return _of_task(event)
+            return f"{_task(event.ask, names)}: {_of_task(event)}"
         case (
             ev.GangHung()
             | ev.StragglersFound()
@@ -52,13 +56,17 @@ def event_text(event: Event) -> str:
         case ev.TimerFired(timer=timer):
             return f"timer {timer} expired"
         case _:
-            return _of_job(event)
+            return _of_job(event, names)
 
 
-def _marked(event: ev.ContainersMarked) -> str:
+def _task(ask: AskId, names: Mapping[AskId, str]) -> str:
+    return names.get(ask, ask.words)
+
+
+def _marked(event: ev.ContainersMarked, names: Mapping[AskId, str]) -> str:
     if event.by:
         return f"{event.by} interrupted the gang, as if YARN preempted it"
-    return f"YARN is about to preempt {', '.join(map(str, event.asks))}"
+    return f"YARN is about to preempt {', '.join(_task(ask, names) for ask in event.asks)}"
 
 
 def _of_user(event: ev.CancelRequested | ev.SuspendRequested | ev.ResumeRequested) -> str:
@@ -82,12 +90,13 @@ def _of_job(  # noqa: RET503 - assert_never does not return
     | ev.OutputsStored
     | ev.StoringTroubled
     | ev.StoringFailed,
+    names: Mapping[AskId, str],
 ) -> str:
     match event:
         case ev.NodesSuspected(nodes=nodes):
             return f"other jobs reported problems with {', '.join(nodes)}"
         case ev.ContainersMarked():
-            return _marked(event)
+            return _marked(event, names)
         case ev.NodeLeaving(node=node, timeout_s=timeout_s):
             return f"{node} leaves the cluster in {timeout_s:.0f} s"
         case ev.ScaleRequested(by=by, tasks=tasks):
@@ -122,13 +131,13 @@ def _of_container(  # noqa: RET503
 ) -> str:
     match event:
         case ev.ContainerGranted():
-            return f"{event.ask}: granted on {event.node} ({event.rack}), {event.container}"
+            return f"granted on {event.node} ({event.rack}), {event.container}"
         case ev.ContainerEnded():
             why = f": {event.diagnostics}" if event.diagnostics else ""
-            return f"{event.ask}: container {event.end.value}{why}"
+            return f"container {event.end.value}{why}"
         case ev.AgentRegistered():
             gpus = ",".join(event.gpu_ids) or "none"
-            return f"{event.ask}: agent ready on {event.node}, GPUs {gpus}"
+            return f"agent ready on {event.node}, GPUs {gpus}"
         case _:
             assert_never(event)
 
@@ -145,22 +154,22 @@ def _of_task(  # noqa: RET503
 ) -> str:
     match event:
         case ev.AgentUnable():
-            return f"{event.ask}: agent could not prepare its task: {event.message}"
+            return f"agent could not prepare its task: {event.message}"
         case ev.AgentSilent():
-            return f"{event.ask}: agent silent for {event.silent_s:.1f} s"
+            return f"agent silent for {event.silent_s:.1f} s"
         case ev.NodeChecked(measures=measures):
             parts = (summary([measures]), *measures.trouble, *measures.not_run)
-            return f"{event.ask}: node checked: {'; '.join(part for part in parts if part)}"
+            return f"node checked: {'; '.join(part for part in parts if part)}"
         case ev.TaskStaged():
-            return f"{event.ask}: inputs staged"
+            return "inputs staged"
         case ev.TaskStarted():
-            return f"{event.ask}: all processes started"
+            return "all processes started"
         case ev.TaskReady():
-            return f"{event.ask}: ready for the roles that start after it"
+            return "ready for the roles that start after it"
         case ev.TaskFailing():
-            return f"{event.ask}: a process failed: {_ends(event.exits)}"
+            return f"a process failed: {_ends(event.exits)}"
         case ev.TaskExited():
-            return f"{event.ask}: processes ended: {_ends(event.exits)}"
+            return f"processes ended: {_ends(event.exits)}"
         case _:
             assert_never(event)
 

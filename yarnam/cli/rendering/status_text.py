@@ -182,7 +182,7 @@ TASK_HEADERS = ("TASK", "STATE", "NODE", "RACK", "GPUS", "RANKS", "STEP", "LOSS"
 def task_row(task: TaskStatus) -> tuple[str, ...]:
     """The cells of one task under ``TASK_HEADERS``."""
     return (
-        task.task or task.ask,
+        task.name,
         task.state,
         task.node or "-",
         task.rack or "-",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NewType
 
@@ -57,6 +58,11 @@ class AskId:
     def __str__(self) -> str:
         return f"a{self.attempt}.{self.role}.{self.number}"
 
+    @property
+    def words(self) -> str:
+        """``worker request 3 (attempt 1)``, for a container that is no task yet."""
+        return f"{self.role} request {self.number} (attempt {self.attempt})"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TaskId:
@@ -67,6 +73,15 @@ class TaskId:
 
     def __str__(self) -> str:
         return f"{self.role}-{self.index}"
+
+
+def distinct_names(names: Mapping[AskId, str]) -> dict[AskId, str]:
+    """The tasks' names, with the attempt where several containers have been the same task."""
+    counts = Counter(names.values())
+    return {
+        ask: name if counts[name] == 1 else f"{name} (attempt {ask.attempt})"
+        for ask, name in names.items()
+    }
 
 
 def parse_ask_id(text: str) -> AskId:

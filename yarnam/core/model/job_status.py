@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from yarnam.core.model.ids import parse_ask_id
 from yarnam.core.model.metrics import Measured
 from yarnam.core.model.outcomes import FirstCause, IdleGpus, Straggler, Verdict
 from yarnam.core.model.printable import duration
@@ -82,6 +83,14 @@ class TaskStatus:
     """CPU, memory, I/O and GPUs of its processes together, as the agent measures them."""
     http_address: str = ""
     """host:port of the web pages of its NodeManager, which show the container's logs."""
+
+    @property
+    def name(self) -> str:
+        """``worker-0``; of a container that has not been launched, its request in words."""
+        try:
+            return self.task or parse_ask_id(self.ask).words
+        except ValueError:
+            return self.ask
 
 
 class PreRunState(Enum):
