@@ -64,17 +64,17 @@ class CheckOptions:
         checks: which checks there are.
         format: of all files, as in ``tfrecord`` or ``gzip+csv``; empty means each by its name.
         workers: files checked at the same time.
-        manifests: the manifests of copied trees, to which their files are compared.
         bad_blocks: paths whose blocks HDFS has no good replica of, with what it says of them.
         decoders: the child processes in which files are decoded.
+        manifests: the manifests of copied trees, to which their files are compared.
     """
 
     checks: Checks = field(default_factory=Checks)
     format: str = ""
     workers: int = DEFAULT_WORKERS
     bad_blocks: Mapping[str, str] = field(default_factory=dict)
-    manifests: TreeManifests | None = None
     decoders: DecoderPool = DECODERS
+    manifests: TreeManifests | None = None
 
 
 def data_files(fs: FileSystem, path: str) -> Iterator[FileStatus]:

@@ -131,11 +131,11 @@ class JobSources:
             if left is not None and left.state.is_final:
                 # YARN starts another ApplicationMaster of a failed job, to obey the verdict.
                 return StatusVersion(0, left)
-            known = self._last_known(application, _ANOTHER_AM)
-            return StatusVersion(0, known or queued_status(application, time.time()))
+            last = self._last_known(application, _ANOTHER_AM)
+            return StatusVersion(0, last or queued_status(application, time.time()))
         if self.site.gateway is not None:
-            found = self._status_by_journal(application, self.events(), time.time())
-            return StatusVersion(0, found or _starting(application))
+            journaled = self._status_by_journal(application, self.events(), time.time())
+            return StatusVersion(0, journaled or _starting(application))
         failure = "its ApplicationMaster has not announced its address yet"
         line = self.job_client()
         if line is not None:
@@ -150,8 +150,8 @@ class JobSources:
         left = self._left_status()
         if left is not None and left.state.is_final:
             return StatusVersion(0, left)
-        if (known := self._last_known(application, failure)) is not None:
-            return StatusVersion(0, known)
+        if (last := self._last_known(application, failure)) is not None:
+            return StatusVersion(0, last)
         if line is not None and application.running_containers > 1:
             return StatusVersion(0, yarn_status(application, failure))
         return StatusVersion(0, _starting(application))

@@ -60,7 +60,7 @@ class AskId:
 
     @property
     def words(self) -> str:
-        """``worker request 3 (attempt 1)``, for a container that is no task yet."""
+        """``worker request 3 (attempt 1)``, for a container that is not a task yet."""
         return f"{self.role} request {self.number} (attempt {self.attempt})"
 
 
