@@ -141,7 +141,7 @@ class JobServer:
                 self._next_event += 1
             for task in self._read().tasks:
                 with suppress(ValueError):
-                    if task.task:
+                    if task.task != task.ask:
                         self._names[parse_ask_id(task.ask)] = task.task
             names = distinct_names(self._names)
             recent = [*reversed(self._recent)]

@@ -88,7 +88,8 @@ class TaskStatus:
     def name(self) -> str:
         """``worker-0``; of a container that has not been launched, its request in words."""
         try:
-            return self.task or parse_ask_id(self.ask).words
+            is_launched = self.task not in ("", self.ask)
+            return self.task if is_launched else parse_ask_id(self.ask).words
         except ValueError:
             return self.ask
 
