@@ -39,7 +39,7 @@ def is_old(text: str) -> bool:
 
 def meant_text(text: str) -> str:
     """The amounts with misspelt resources (``yarn.io/gpus``) by the names that YARN knows."""
-    pieces = []
+    pieces: list[str] = []
     for piece in text.split(","):
         name, equals, amount = piece.partition("=")
         bare = name.strip()
