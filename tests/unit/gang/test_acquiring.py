@@ -22,7 +22,7 @@ from yarnam.core.model.actions import (
 )
 from yarnam.core.model.events import ContainerEnded, PlanReady, TimerFired, TimerId, TimerKind
 from yarnam.core.model.ids import AskId, NodeId
-from yarnam.core.model.job_spec import GangSpec
+from yarnam.core.model.job_spec import GangSpec, MoreMemorySpec, RetrySpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.plans import LocalityLevel, PlacementPlan
@@ -350,28 +350,60 @@ def test_never_fits_ends_the_job_with_the_planners_reason() -> None:
 # ---- a file that YARN cannot fetch ---------------------------------------------------------------
 
 
-def download_fails(play: Play, ask: AskId, path: str) -> tuple[Action, ...]:
-    text = f"Failed to download resource {{ {{ {path}, 1790000000, FILE, null }},pending,[(c)],9"
+def container_fails(play: Play, ask: AskId, text: str) -> tuple[Action, ...]:
     finding = container_finding(text, SHIPPED_RULES)
     return play.send(ContainerEnded(play.now_s, ask, ContainerEnd.FAILED, text, finding))
 
 
-def test_a_file_that_two_nodes_cannot_fetch_is_the_files_fault() -> None:
+def download_text(reason: str = "") -> str:
+    file = "{ { hdfs://nn/a.py, 1790000000, FILE, null },pending,[(c)],9,DOWNLOADING}"
+    return f"Failed to download resource {file} {reason}"
+
+
+def test_a_file_that_cannot_be_localized_ends_the_job_at_the_first_container() -> None:
     play = Play(job(workers=3)).to_acquiring().grant_all()
-    one, two, _ = play.asks()
-    assert only(download_fails(play, one, "hdfs://nn/a.py"), AskContainer)
-    assert play.gang.nodes.strikes == ()
-    verdict = only(download_fails(play, two, "hdfs://nn/a.py"), Finish).verdict
+    text = download_text("java.io.IOException: Resource hdfs://nn/a.py changed on src filesystem")
+    actions = container_fails(play, play.asks()[0], text)
+    verdict = only(actions, Finish).verdict
     assert verdict.exit_code == ExitCode.USER_FAILED
-    assert verdict.message.startswith("YARN could not fetch hdfs://nn/a.py on two nodes")
+    assert verdict.message.startswith("a1.worker.0 on n1 could not be started: Failed to download")
+    assert verdict.cause is not None
+    assert verdict.cause.finding.rule == "yarn-download"
+    assert of(actions, AskContainer) == []
     assert play.gang.nodes.strikes == ()
 
 
-def test_two_files_or_one_node_may_still_be_chance() -> None:
-    play = Play(job(workers=3)).to_acquiring().grant_all()
-    one, two, _ = play.asks()
-    download_fails(play, one, "hdfs://nn/a.py")
-    assert only(download_fails(play, two, "hdfs://nn/b.py"), AskContainer)
-    again = play.waiting()[0]
-    play.grant(again, "n1")
-    assert only(download_fails(play, again, "hdfs://nn/a.py"), AskContainer)
+PASSING = [
+    ("java.net.ConnectException: Connection refused", "yarn-download-away"),
+    ("org.apache.hadoop.ipc.RemoteException: SafeModeException", "yarn-download-away"),
+    ("java.io.IOException: Mkdirs failed to create /d1/filecache", "yarn-download-node"),
+    ("java.io.IOException: No space left on device", "yarn-disks"),
+]
+
+
+@pytest.mark.parametrize(("reason", "rule"), PASSING)
+def test_what_can_pass_elsewhere_or_later_is_replaced(reason: str, rule: str) -> None:
+    finding = container_finding(download_text(reason), SHIPPED_RULES)
+    assert finding is not None
+    assert finding.rule == rule
+    # Also where a gang that ran would not be restarted.
+    play = Play(job(workers=3, retry=RetrySpec(max_restarts=0))).to_acquiring().grant_all()
+    for ask in play.asks():
+        assert only(container_fails(play, ask, download_text(reason)), AskContainer)
+
+
+BEYOND = "Container [pid=1] is running 1B beyond the 'PHYSICAL' memory limit."
+
+
+def test_a_container_that_is_too_small_for_its_agent_is_enlarged_or_ends_the_job() -> None:
+    play = (
+        Play(job(workers=2, retry=RetrySpec(more_memory=MoreMemorySpec())))
+        .to_acquiring()
+        .grant_all()
+    )
+    container_fails(play, play.asks()[0], BEYOND)
+    assert play.gang.phase is Phase.BACKING_OFF
+    assert play.gang.retries.memory_level == 1
+    play = Play(job(workers=2)).to_acquiring().grant_all()
+    verdict = only(container_fails(play, play.asks()[0], BEYOND), Finish).verdict
+    assert verdict.exit_code == ExitCode.USER_FAILED

@@ -63,7 +63,6 @@ from yarnam.core.model.job_status import FINAL_PHASES, Phase
 from yarnam.core.model.outcomes import (
     ContainerEnd,
     ExitKind,
-    FailureClass,
     NodeMeasures,
     RetryAction,
     Straggler,
@@ -334,22 +333,27 @@ def failures_that_pass() -> None:
         assert play.gang.phase is Phase.STOPPING
 
 
-def files_that_are_missing() -> None:
-    def fails(play: Play, ask: AskId) -> None:
-        line = "Failed to download resource { { hdfs://nn/f, 1, FILE, null }"
-        finding = replace(UNKNOWN, failure=FailureClass.INCORRECT_INPUTS, line=line)
-        play.send(ContainerEnded(0, ask, ContainerEnd.FAILED, line, finding))
+def containers_that_no_replacement_helps() -> None:
+    def fails(play: Play, action: RetryAction) -> None:
+        finding = replace(UNKNOWN, action=action)
+        end = ContainerEnd.FAILED
+        play.send(ContainerEnded(0, play.asks()[0], end, "why", finding))
 
-    play = Play(job(workers=3)).to_acquiring().grant_all()
-    for ask in play.asks()[:2]:
-        fails(play, ask)
-    play = replacing(Play(job(workers=3)).to_running())
-    for node in ("n5", "n6"):
-        play.fill()
-        (ask,) = play.waiting()
-        play.grant(ask, node)
-        fails(play, ask)
-    assert play.gang.phase is Phase.FAILED
+    inputs = (DataInput("d", "/d", mode=InputMode.CACHE),)
+    for action, phase in (
+        (RetryAction.NEVER, Phase.FAILED),
+        (RetryAction.MORE_MEMORY, Phase.BACKING_OFF),
+    ):
+        spec = job(workers=3, retry=RetrySpec(more_memory=MoreMemorySpec()))
+        check = replace(spec.placement, check=NodeCheck.QUICK)
+        for play in (
+            Play(spec).to_acquiring().grant_all(),
+            Play(replace(spec, placement=check)).to_launching(),
+            Play(replace(spec, inputs=inputs)).to_launching(),
+            replacing(Play(spec).to_running()),
+        ):
+            fails(play, action)
+            assert play.gang.phase is phase
 
 
 def leaves_when_yarn_announces_it() -> None:
@@ -573,7 +577,7 @@ def walked() -> set[Edge]:
         troubles_while_staging,
         troubles_while_growing,
         failures_that_pass,
-        files_that_are_missing,
+        containers_that_no_replacement_helps,
         leaves_when_yarn_announces_it,
     ):
         play()

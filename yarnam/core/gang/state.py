@@ -296,8 +296,6 @@ class Acquisition:
     """Containers of this attempt that were asked for again."""
     user_faults: int = 0
     """Agents that reported the job's own fault since the gang ran."""
-    not_downloaded: tuple[tuple[str, NodeId], ...] = ()
-    """Files that YARN could not bring to a container, and where."""
     avoid: tuple[NodeId, ...] = ()
     """Nodes where the last attempt expected grants that did not come: the next one uses them last,
     since others may be there first, or a node may be dead long before the RM notices."""

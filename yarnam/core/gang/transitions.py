@@ -175,7 +175,8 @@ ACQUIRING = (
     on(AgentRegistered, acquiring.note_agent, when=acquiring.is_asked),
     on(AgentRegistered, acquiring.give_back, P.ACQUIRING, *FAILS, when=acquiring.is_refused),
     on(AgentRegistered, acquiring.make_ready, P.ACQUIRING, *OPENS, when=acquiring.is_granted),
-    on(ContainerEnded, acquiring.fail_job_by_file, P.FAILED, when=acquiring.is_missing_twice),
+    on(ContainerEnded, acquiring.fail_job_by_container, P.FAILED, when=acquiring.is_not_retried),
+    on(ContainerEnded, acquiring.enlarge, *FAILS, when=acquiring.is_short_of_memory),
     on(ContainerEnded, acquiring.replace_ended, P.ACQUIRING, *FAILS),
     on(
         AgentUnable,
@@ -205,6 +206,8 @@ ACQUIRING = (
 
 UNPREPARED = (
     # CHECKING and STAGING: no process runs yet, so a lost member is replaced.
+    on(ContainerEnded, acquiring.fail_job_by_container, P.FAILED, when=acquiring.is_not_retried),
+    on(ContainerEnded, acquiring.enlarge, *FAILS, when=acquiring.is_short_of_memory),
     on(ContainerEnded, staging.replace_ended, P.ACQUIRING, *FAILS),
     on(
         AgentUnable,
@@ -400,7 +403,8 @@ REPLACING = (
     ),
     on(AgentRegistered, acquiring.make_ready, P.REPLACING, *OPENS, when=acquiring.is_granted),
     on(ContainerEnded, replacing.give_up_preempted, *OPENS, *FAILS, when=replacing.is_preempted),
-    on(ContainerEnded, acquiring.fail_job_by_file, P.FAILED, when=acquiring.is_missing_twice),
+    on(ContainerEnded, acquiring.fail_job_by_container, P.FAILED, when=acquiring.is_not_retried),
+    on(ContainerEnded, acquiring.enlarge, *FAILS, when=acquiring.is_short_of_memory),
     on(ContainerEnded, acquiring.replace_ended, P.REPLACING, *OPENS, *FAILS),
     on(
         AgentUnable,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from yarnam.core.failures.retry_decision import RetryBudget, RetryState, decide_retry
 from yarnam.core.gang import fitness, node_blacklist
-from yarnam.core.gang.attempts import fail_attempt, finish, reask_limit
+from yarnam.core.gang.attempts import back_off, fail_attempt, finish, reask_limit
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.gang_requests import ask_container, ask_for_rest
 from yarnam.core.gang.phases import replacing
@@ -18,6 +19,7 @@ from yarnam.core.gang.phases.barrier import (
     open_barrier,
     rest_is_enough,
 )
+from yarnam.core.gang.phases.first_cause import container_cause
 from yarnam.core.gang.phases.search import start_search
 from yarnam.core.gang.state import Member, MemberState, Search
 from yarnam.core.model.events import (
@@ -32,11 +34,8 @@ from yarnam.core.model.events import (
     TimerKind,
 )
 from yarnam.core.model.job_status import Phase
-from yarnam.core.model.outcomes import ContainerEnd, FailureClass, VerdictKind
-from yarnam.errors import ExitCode
-
-RESOURCE = "Failed to download resource { { "
-"""YARN's words (``ResourceLocalizationService``) before the file's name."""
+from yarnam.core.model.outcomes import ContainerEnd, VerdictKind
+from yarnam.errors import Blame, ExitCode
 
 # ---- guards --------------------------------------------------------------------------------------
 
@@ -83,12 +82,14 @@ def rest_may_start(ctx: StepContext, event: TimerFired) -> bool:
     return rest_is_enough(ctx)
 
 
-def is_missing_twice(ctx: StepContext, event: ContainerEnded) -> bool:
-    """YARN could not fetch a file of the job here, nor on another node before."""
-    path, grant = missing_file(event), ctx.member.grant
-    if not path or grant is None:
-        return False
-    return any(one == path and node != grant.node for one, node in ctx.acquisition.not_downloaded)
+def is_not_retried(ctx: StepContext, event: ContainerEnded) -> bool:
+    """YARN reports a failure that another container would meet too."""
+    return _budget(ctx, event) is RetryBudget.NONE
+
+
+def is_short_of_memory(ctx: StepContext, event: ContainerEnded) -> bool:
+    """The container needed more memory, and containers can be enlarged."""
+    return _budget(ctx, event) is RetryBudget.LARGER
 
 
 # ---- operations ----------------------------------------------------------------------------------
@@ -146,12 +147,28 @@ def fail_job_by_agents(ctx: StepContext, event: AgentUnable) -> None:
     finish(ctx, VerdictKind.FAILED, ExitCode.USER_FAILED, message, hint)
 
 
-def fail_job_by_file(ctx: StepContext, event: ContainerEnded) -> None:
-    """Release all; Finish with USER_FAILED."""
-    finding = event.finding
+def fail_job_by_container(ctx: StepContext, event: ContainerEnded) -> None:
+    """Release all; Finish with USER_FAILED, or ATTEMPTS_EXHAUSTED where the infrastructure is to
+    blame."""
+    finding, text = event.finding, _end_text(event)
     assert finding is not None
-    message = f"YARN could not fetch {missing_file(event)} on two nodes: {finding.explanation}"
-    finish(ctx, VerdictKind.FAILED, ExitCode.USER_FAILED, message, finding.hint)
+    where = f" on {ctx.member.grant.node}" if ctx.member.grant else ""
+    message = f"{ctx.member.name}{where} could not be started: {text}"
+    if finding.explanation:
+        message = f"{message}\n{finding.explanation}"
+    is_user = finding.blame is Blame.USER
+    code = ExitCode.USER_FAILED if is_user else ExitCode.ATTEMPTS_EXHAUSTED
+    cause = container_cause(ctx.member, text, finding)
+    finish(ctx, VerdictKind.FAILED, code, message, finding.hint, cause)
+
+
+def enlarge(ctx: StepContext, event: ContainerEnded) -> None:
+    """Release all, for free; DrawJitter, for larger containers."""
+    level, most = ctx.retries.memory_level + 1, ctx.policy.memory_levels
+    ctx.retries = replace(ctx.retries, memory_level=level)
+    text = f"{ctx.member.name}: {_end_text(event)}"
+    ctx.drop(ctx.member)
+    back_off(ctx, f"{text}; larger containers (retry.more_memory, {level} of {most} times)")
 
 
 def replace_unable(ctx: StepContext, event: AgentUnable) -> None:
@@ -183,13 +200,9 @@ def replace_ended(ctx: StepContext, event: ContainerEnded) -> None:
     """AskContainer under a new name, or elsewhere where that cannot help; ReleaseContainer where
     its node is lost, since it may live on."""
     member = ctx.member
-    text = event.diagnostics or f"YARN says {event.end.value}"
-    path = missing_file(event)
+    text = _end_text(event)
     if member.grant is not None and event.end is ContainerEnd.LOST:
         node_blacklist.strike(ctx, member.grant.node, f"node lost: {text}", is_full=True)
-    elif member.grant is not None and path:
-        seen = (*ctx.acquisition.not_downloaded, (path, member.grant.node))
-        ctx.acquisition = replace(ctx.acquisition, not_downloaded=seen)
     elif member.grant is not None and event.end is ContainerEnd.FAILED and member.agent is None:
         why = f"a container could not be started: {text}"
         node_blacklist.strike(ctx, member.grant.node, why)
@@ -219,15 +232,6 @@ def time_out_hold(ctx: StepContext, event: TimerFired) -> None:
 def start_with_rest(ctx: StepContext, event: TimerFired) -> None:
     """Withdraw what has not come; fix the ranks and open the barrier."""
     go_on_with_rest(ctx, _hold_text(ctx))
-
-
-def missing_file(event: ContainerEnded) -> str:
-    """The file that YARN could not bring to the container, by its text (``Failed to download
-    resource { { hdfs://nn/f, 1, FILE, null },pending,...``); empty means that was not it."""
-    if event.finding is None or event.finding.failure is not FailureClass.INCORRECT_INPUTS:
-        return ""
-    _, found, rest = event.finding.line.partition(RESOURCE)
-    return rest.partition(",")[0].strip() if found else ""
 
 
 def replace_member(ctx: StepContext, member: Member, why: str, *, is_gone: bool) -> None:
@@ -277,6 +281,29 @@ def _search_for(ctx: StepContext, member: Member, why: str) -> None:
             avoid=tuple(dict.fromkeys(avoid)),
         ),
     )
+
+
+def _budget(ctx: StepContext, event: ContainerEnded) -> RetryBudget | None:
+    """The budget that pays for a replacement; ``None`` where YARN's report matches no rule. No
+    process has run: what may pass is paid by the limit of replaced containers and by
+    ``gang.attempts``, not by the restarts of a gang that ran."""
+    if event.finding is None:
+        return None
+    retries, policy = ctx.retries, ctx.policy
+    state = RetryState(
+        restarts_left=1,
+        user_retries_left=policy.retry.on_user_failure - retries.user_retries,
+        free_left_s=policy.transient_limit_s,
+        stuck=0,
+        step=retries.furthest_step,
+        leaves_out_inputs=policy.leaves_out_inputs,
+        has_more_memory=retries.memory_level < policy.memory_levels,
+    )
+    return decide_retry(event.finding.action, state).budget
+
+
+def _end_text(event: ContainerEnded) -> str:
+    return event.diagnostics or f"YARN says {event.end.value}"
 
 
 def _hold_text(ctx: StepContext) -> str:

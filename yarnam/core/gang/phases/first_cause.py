@@ -3,6 +3,7 @@ failed process."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from signal import Signals
 
@@ -112,7 +113,7 @@ def cause_of(gang: Gang) -> FirstCause | None:
         member, what = loss
         if what.finding is None:
             return None
-        return _cause(member, member.first_rank, what.text.splitlines()[0], what.finding, others)
+        return container_cause(member, what.text, what.finding, others)
     if not others:
         return None
     first, *others = others
@@ -132,6 +133,13 @@ def _hang_cause(gang: Gang, hang: GangHung) -> FirstCause:
     is_hang = hang.finding.failure is FailureClass.HANG
     ended = "hung" if is_hang else "failed, and did not exit"
     return FirstCause(member.name, rank, node, ended, hang.finding, hang.where)
+
+
+def container_cause(
+    member: Member, text: str, finding: Finding, others: Iterable[Culprit] = ()
+) -> FirstCause:
+    """The first cause where YARN reported how the member's container ended."""
+    return _cause(member, member.first_rank, text.splitlines()[0], finding, list(others))
 
 
 def _cause(
