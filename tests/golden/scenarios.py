@@ -130,6 +130,22 @@ def workers_start_when_the_server_is_ready() -> Play:
     return play
 
 
+def prepares_before_it_trains() -> Play:
+    """The workers start when the preparation has ended; one of them fails, and the first is waited
+    for."""
+    first = Completion(CompletionRule.CHIEF, waits_for_all=True)
+    after = (After("prepare", StartCondition.ENDED),)
+    worker = role("worker", 2, after=after, completion=first)
+    play = Play(roles_job(worker, role("prepare"))).to_launching()
+    play.after(1).started(play.ask_of("prepare"))
+    play.after(600).ok(play.ask_of("prepare"))
+    for number in (0, 1):
+        play.after(1).started(play.ask_of("worker", number))
+    play.after(60).exited(play.ask_of("worker", 1), failing(1, play.now_s))
+    play.after(60).ok(play.ask_of("worker"))
+    return play
+
+
 def cancelled_while_running() -> Play:
     """A user has seen enough; one task stops, the other one does not."""
     play = Play(job()).to_running()
@@ -508,6 +524,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     shrinks_instead_of_dying,
     happy_path,
     workers_start_when_the_server_is_ready,
+    prepares_before_it_trains,
     roles_end_in_different_ways,
     hold_timeout_and_retry,
     cancelled_while_running,

@@ -72,4 +72,5 @@ def test_the_stories_end_as_they_should() -> None:
         "passes_its_pre_run": 0,
         "roles_end_in_different_ways": 0,
         "workers_start_when_the_server_is_ready": 90,
+        "prepares_before_it_trains": 0,
     }

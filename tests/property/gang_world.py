@@ -183,6 +183,16 @@ def _roles_with_rules(*, with_ps: bool) -> list[RoleSpec]:
     small = Resources(1024, 1, 0)
     early = EarlyExit.FAIL if with_ps else EarlyExit.ACCEPT
     last = (After("worker"), After("ps", StartCondition.READY))
+    if not with_ps:
+        # The first task decides, all are waited for, and all start when the data is prepared.
+        enough = Completion(CompletionRule.ANY, waits_for_all=True)
+        first = (After("prepare", StartCondition.ENDED),)
+        return [
+            RoleSpec("board", 1, small, ("show",), 1, service=True, optional=True, after=last),
+            RoleSpec("worker", 3, SIZE, ("train",), 2, completion=enough, after=last[1:] + first),
+            RoleSpec("ps", 1, small, ("serve",), 1, early_exit=early),
+            RoleSpec("prepare", 2, small, ("prepare",), 1),
+        ]
     return [
         RoleSpec("board", 1, small, ("show",), 1, service=not with_ps, optional=True, after=last),
         RoleSpec("worker", 3, SIZE, ("train",), 2, completion=enough, after=last[1:]),
@@ -471,8 +481,15 @@ class World:
         launched = [m for m in self.launches[-1].members if m.placed.role == "worker"]
         ok = sum(self.truths[member.ask].is_told_ok for member in launched)
         rules = {role.name: role.completion for role in self.job.roles}
-        is_all = rules["worker"].rule is CompletionRule.ALL
-        require(ok >= (len(launched) if is_all else LEAST_OK), f"success by {ok} workers")
+        rule = rules["worker"]
+        least = {CompletionRule.ALL: len(launched), CompletionRule.ANY: 1}.get(rule.rule, LEAST_OK)
+        require(ok >= least, f"success by {ok} workers")
+        have_ended = all(self._has_ended(member.ask) for member in launched)
+        require(not rule.waits_for_all or have_ended, "success before all workers had ended")
+
+    def _has_ended(self, ask: AskId) -> bool:
+        truth = self.truths[ask]
+        return truth.is_told_exited or truth.is_ended or truth.is_released
 
     def _to_barrier(self, action: CheckNodes | PrepareGang | LaunchGang) -> None:
         if isinstance(action, CheckNodes):
@@ -587,6 +604,7 @@ class World:
     def _check_came(self, ask: AskId, until: StartCondition, attempt: int) -> None:
         truth, member = self.truths[ask], self.gang.find(ask)
         has_ended = member is not None and member.has_ended
+        require(has_ended or until is not StartCondition.ENDED, f"{ask} has not ended")
         is_ready = until is StartCondition.STARTED or truth.told_ready == attempt
         has_come = truth.told_started == attempt and is_ready
         require(has_ended or has_come, f"{ask} has not come so far, and others start after it")
@@ -1071,17 +1089,20 @@ class World:
             elif self.gang.phase is Phase.LAUNCHING:
                 if self._gets_up(ask, truth, member):
                     return True
-            elif (
-                self.gang.phase is Phase.STOPPING
-                and member.state in MAY_RUN
-                and not member.is_waiting
-                and not truth.is_exited
-            ):
-                self._task_ends(ask, ExitKind.STOPPED)
+            elif not member.is_to_start and self._gets_done(ask, truth, member, exits=exits):
                 return True
-            elif self.gang.phase is Phase.RUNNING and not truth.is_exited and exits:
-                self._task_ends(ask, ExitKind.OK)
-                return True
+        return False
+
+    def _gets_done(self, ask: AskId, truth: Truth, member: Member, *, exits: bool) -> bool:
+        """Whether the task ends, as it was ordered to or because it is done."""
+        if truth.is_exited:
+            return False
+        if self.gang.phase is Phase.STOPPING and member.state in MAY_RUN:
+            self._task_ends(ask, ExitKind.STOPPED)
+            return True
+        if self.gang.phase is Phase.RUNNING and exits:
+            self._task_ends(ask, ExitKind.OK)
+            return True
         return False
 
     def _gets_up(self, ask: AskId, truth: Truth, member: Member) -> bool:

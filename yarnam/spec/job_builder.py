@@ -20,7 +20,12 @@ from yarnam.spec.role_checks import check_ending
 from yarnam.spec.sections.data_sections import Input, split_pattern
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.notify_section import Notify
-from yarnam.spec.sections.role_sections import AtLeast, ClientValue, GpuRange, Role, TaskRange
+from yarnam.spec.sections.role_sections import (
+    ClientValue,
+    GpuRange,
+    Role,
+    TaskRange,
+)
 from yarnam.spec.sections.section_base import Section
 from yarnam.spec.shipping.shipped_sources import Shipping
 from yarnam.spec.yaml_tree import Path, Tree
@@ -182,9 +187,13 @@ def _node_label(role: Role, document: Document) -> str | None:
 
 
 def _completion(role: Role) -> job_spec.Completion:
-    if isinstance(role.completion, AtLeast):
-        return job_spec.Completion(job_spec.CompletionRule.AT_LEAST, role.completion.at_least)
-    return job_spec.Completion(job_spec.CompletionRule(role.completion))
+    given = role.completion
+    if isinstance(given, str):
+        return job_spec.Completion(job_spec.CompletionRule(given))
+    waits = given.wait == "all"
+    if given.at_least is not None:
+        return job_spec.Completion(job_spec.CompletionRule.AT_LEAST, given.at_least, waits)
+    return job_spec.Completion(job_spec.CompletionRule(given.succeed or "all"), 0, waits)
 
 
 def _channel(

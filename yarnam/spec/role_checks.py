@@ -8,7 +8,7 @@ from yarnam.core.model.job_spec import CompletionRule, JobSpec
 from yarnam.spec.checks import Problems
 from yarnam.spec.problems import closest
 from yarnam.spec.sections.document import Document
-from yarnam.spec.sections.role_sections import AtLeast, Role, TaskRange
+from yarnam.spec.sections.role_sections import Role, TaskRange
 from yarnam.spec.yaml_tree import Path, Tree
 
 
@@ -26,7 +26,12 @@ def check_roles(document: Document, tree: Tree) -> None:
 
 def _check_completion(name: str, role: Role, problems: Problems) -> None:
     path: Path = ("roles", name, "completion")
-    if isinstance(role.completion, AtLeast) and role.completion.at_least > role.most_tasks:
+    if isinstance(role.completion, str):
+        return
+    at_least, succeed = role.completion.at_least, role.completion.succeed
+    if (at_least is None) == (succeed is None):
+        problems.add(path, "needs exactly one of at_least and succeed")
+    if at_least is not None and at_least > role.most_tasks:
         least = (*path, "at_least")
         text = f"the role has only {role.most_tasks} task{'s' if role.most_tasks > 1 else ''}"
         problems.add(least, text, (least, ("roles", name, "tasks")))
@@ -68,6 +73,20 @@ def _check_after(name: str, role: Role, document: Document, problems: Problems) 
         elif one.role not in (document.roles or {}):
             known = closest(one.role, document.roles or {})
             problems.add(path, f"there is no role {one.role}{known}", (path, ("roles",)))
+        elif one.until == "ended":
+            _check_until_ended(path, one.role, document, problems)
+
+
+def _check_until_ended(path: Path, first: str, document: Document, problems: Problems) -> None:
+    roles = document.roles or {}
+    role = roles[first]
+    if role.service or (role.service is None and first == PS_ROLE):
+        text = f"{first} is a service, which ends last: wait until it is ready"
+        problems.add(path, text, (path, ("roles", first)))
+    elastic = [name for name, each in roles.items() if isinstance(each.tasks, TaskRange)]
+    if elastic:
+        text = f"a change of size of {elastic[0]} would run {first} again: give it a fixed size"
+        problems.add(path, text, (path, ("roles", elastic[0], "tasks")))
 
 
 def _check_circles(document: Document, problems: Problems) -> None:

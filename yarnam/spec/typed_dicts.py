@@ -25,9 +25,10 @@ class _AfterRoleRequired(TypedDict):
 class AfterRoleDict(_AfterRoleRequired, total=False):
     """A role whose tasks come first. The containers of all roles are still acquired together; only
     the processes of this role wait."""
-    until: Literal['started', 'ready']
+    until: Literal['started', 'ready', 'ended']
     """`started`: all of its processes run. `ready`: they say so (`yarnam.train.ready()`), or listen
-    on the port that its `ready` names."""
+    on the port that its `ready` names. `ended`: all of its tasks have ended; this role's
+    containers, with their GPUs, are held meanwhile."""
 
 
 class ApplicationMasterDict(TypedDict, total=False):
@@ -55,12 +56,6 @@ class ApplicationMasterDict(TypedDict, total=False):
     their collectives hang, so they seldom end by themselves. A process that writes one with
     `yarnam.train.checkpoint` has all of `stop_grace`. For other code that saves at SIGTERM, set it
     to the time that this takes. Never more than `stop_grace`."""
-
-
-class AtLeastDict(TypedDict):
-    """So many of the role's tasks must succeed."""
-    at_least: int
-    """How many."""
 
 
 class BackoffDict(TypedDict, total=False):
@@ -153,6 +148,18 @@ class CodeDict(_CodeRequired, total=False):
     ignore: Literal['git']
     """`git`: leave out what `.gitignore` files name too. They often name data and built modules
     that jobs need, so it is not the default."""
+
+
+class CompletionRulesDict(TypedDict, total=False):
+    """Which tasks of the role must succeed, by `at_least` or `succeed`, and whether the others are
+    waited for."""
+    at_least: int
+    """How many tasks must succeed."""
+    succeed: Literal['all', 'any', 'chief']
+    """The tasks that must succeed, as in `completion` itself."""
+    wait: Literal['all']
+    """`all`: the role is complete only when all of its tasks have ended. Default: the tasks that
+    still run are stopped when enough have succeeded."""
 
 
 class DataDict(TypedDict, total=False):
@@ -554,9 +561,10 @@ class RoleDict(TypedDict, total=False):
     `per-task` for framework `tensorflow` and for tasks without GPUs."""
     processes_per_task: int
     """The number of processes, instead of `processes`. It must divide the number of GPUs."""
-    completion: Union[Literal['all', 'any', 'chief'], AtLeastDict]
+    completion: Union[Literal['all', 'any', 'chief'], CompletionRulesDict]
     """Which tasks must succeed: `all`, `any`, `{at_least: 3}`, or `chief` (role `chief` if there is
-    one, else the first task of this role). A task that fails stops the job only if this can no
+    one, else the first task of this role). `{wait: all, succeed: chief}` needs the success of that
+    one alone, and waits until all have ended. A task that fails stops the job only if this can no
     longer be met. See [roles](../how-to/roles.md)."""
     service: bool
     """Stop this role when the others are complete: for parameter servers, TensorBoard, notebooks.
@@ -712,7 +720,6 @@ __all__ = [
     "AclsDict",
     "AfterRoleDict",
     "ApplicationMasterDict",
-    "AtLeastDict",
     "BackoffDict",
     "BestCheckpointsDict",
     "BlacklistDict",
@@ -720,6 +727,7 @@ __all__ = [
     "CheckpointSpoolDict",
     "ClientValueDict",
     "CodeDict",
+    "CompletionRulesDict",
     "DataDict",
     "ElasticDict",
     "EnvironmentDict",

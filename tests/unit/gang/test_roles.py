@@ -15,6 +15,8 @@ from yarnam.errors import ExitCode
 
 ANY = Completion(CompletionRule.ANY)
 CHIEF = Completion(CompletionRule.CHIEF)
+CHIEF_AND_ALL_END = Completion(CompletionRule.CHIEF, waits_for_all=True)
+ANY_AND_ALL_END = Completion(CompletionRule.ANY, waits_for_all=True)
 BOARD = role("board", service=True, optional=True)
 
 
@@ -109,6 +111,37 @@ def test_without_a_role_chief_the_first_task_decides() -> None:
     assert play.gang.phase is Phase.RUNNING
     play.exited(play.ask_of("worker"), failing())
     assert play.gang.phase is Phase.STOPPING
+
+
+def test_all_are_waited_for_and_only_the_first_must_succeed() -> None:
+    play = running(role("worker", 3, completion=CHIEF_AND_ALL_END))
+    assert play.ok(play.ask_of("worker")) == ()
+    assert play.exited(play.ask_of("worker", 1), failing()) == ()
+    assert play.gang.phase is Phase.RUNNING
+    play.ok(play.ask_of("worker", 2))
+    assert play.verdict.kind is VerdictKind.SUCCEEDED
+    play = running(role("worker", 2, completion=CHIEF_AND_ALL_END))
+    actions = play.exited(play.ask_of("worker"), failing())
+    assert stopped_tasks(play, actions) == ["worker-1"]
+
+
+def test_all_are_waited_for_where_a_role_chief_must_succeed() -> None:
+    play = running(role("chief"), role("worker", 2, completion=CHIEF_AND_ALL_END))
+    assert play.exited(play.ask_of("worker"), failing()) == ()
+    assert play.ok(play.ask_of("chief")) == ()
+    play.end(play.ask_of("worker", 1), ContainerEnd.LOST)
+    assert play.verdict.kind is VerdictKind.SUCCEEDED
+
+
+def test_all_are_waited_for_and_any_must_succeed() -> None:
+    play = running(role("worker", 2, completion=ANY_AND_ALL_END))
+    assert play.ok(play.ask_of("worker", 1)) == ()
+    play.exited(play.ask_of("worker"), failing())
+    assert play.verdict.kind is VerdictKind.SUCCEEDED
+    play = running(role("worker", 2, completion=ANY_AND_ALL_END))
+    play.exited(play.ask_of("worker", 1), failing())
+    play.exited(play.ask_of("worker"), failing())
+    assert play.verdict.kind is VerdictKind.FAILED
 
 
 @pytest.mark.parametrize(

@@ -147,3 +147,83 @@ def test_chains_start_one_after_the_other() -> None:
     launch = only(play.started(play.ask_of("a")), LaunchGang)
     assert names(play, launch.waiting) == ["c-0"]
     assert only(play.started(play.ask_of("b")), LaunchGang).waiting == ()
+
+
+# ---- until ended ---------------------------------------------------------------------------------
+
+PREPARE = role("prepare", 2)
+READER = role("worker", 2, after=(After("prepare", StartCondition.ENDED),))
+
+
+def preparing() -> Play:
+    play = launched(READER, PREPARE)
+    for number in range(2):
+        play.started(play.ask_of("prepare", number))
+    return play
+
+
+def test_until_ended_the_gang_runs_and_then_launches_the_others() -> None:
+    play = preparing()
+    assert play.gang.phase is Phase.RUNNING
+    assert play.gang.timers == ()
+    states = {one.role: one for one in role_states(play.gang, play.spec, play.policy)}
+    assert states["worker"].words == (
+        "worker (starts when prepare has ended): waits until prepare has ended"
+    )
+    assert play.after(9_000).ok(play.ask_of("prepare")) == ()
+    launch = only(play.ok(play.ask_of("prepare", 1)), LaunchGang)
+    assert launch.waiting == ()
+    assert play.gang.phase is Phase.LAUNCHING
+    assert play.gang.timer(TimerKind.LAUNCH)
+    for number in range(2):
+        play.started(play.ask_of("worker", number))
+    assert play.gang.phase is Phase.RUNNING
+    for number in range(2):
+        play.ok(play.ask_of("worker", number))
+    assert play.verdict.kind is VerdictKind.SUCCEEDED
+
+
+def test_what_ends_before_all_of_it_has_started_holds_nobody_back() -> None:
+    play = launched(READER, PREPARE)
+    play.ok(play.ask_of("prepare"))
+    play.started(play.ask_of("prepare", 1))
+    assert play.gang.phase is Phase.RUNNING
+    only(play.ok(play.ask_of("prepare", 1)), LaunchGang)
+
+
+def test_a_preparation_that_fails_fails_the_gang_before_the_others_start() -> None:
+    play = preparing()
+    actions = play.exited(play.ask_of("prepare"), failing())
+    assert names(play, tuple(one.ask for one in of(actions, StopTask))) == ["prepare-1"]
+    only(play.exited(play.ask_of("prepare", 1), stopped()), Finish)
+    assert play.verdict.kind is VerdictKind.FAILED
+
+
+def test_an_optional_preparation_that_is_lost_frees_the_others() -> None:
+    prepare = role("prepare", optional=True)
+    play = launched(READER, prepare)
+    play.started(play.ask_of("prepare"))
+    only(play.end(play.ask_of("prepare"), ContainerEnd.LOST), LaunchGang)
+
+
+def test_ended_and_ready_of_different_roles() -> None:
+    after = (*READER.after, After("ps", StartCondition.READY))
+    play = launched(role("worker", after=after), PREPARE, PS)
+    for name in ("prepare", "ps"):
+        for number in range(2):
+            play.started(play.ask_of(name, number))
+    assert play.gang.phase is Phase.LAUNCHING
+    assert play.gang.timer(TimerKind.READY)
+    for number in range(2):
+        ready(play, play.ask_of("ps", number))
+    assert play.gang.phase is Phase.RUNNING
+    play.ok(play.ask_of("prepare"))
+    only(play.ok(play.ask_of("prepare", 1)), LaunchGang)
+
+
+def test_a_gang_that_is_preempted_while_it_prepares_prepares_again() -> None:
+    play = preparing()
+    play.end(play.ask_of("worker"), ContainerEnd.PREEMPTED)
+    for number in range(2):
+        play.exited(play.ask_of("prepare", number), stopped())
+    assert play.gang.phase is Phase.BACKING_OFF

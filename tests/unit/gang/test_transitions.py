@@ -194,6 +194,10 @@ def another_place_is_searched() -> None:
     play.refuse()
     play.jitter(0.5)
     play.fire(TimerKind.BACKOFF)
+    play.fill(LocalityLevel.NODE)
+    (again,) = play.waiting()
+    play.gang = replace(play.gang, members=tuple(_only_on_n2(m, again) for m in play.gang.members))
+    play.grant(again, "n2")
     play.refuse(is_never=True)
     assert play.gang.phase is Phase.BACKING_OFF
 
@@ -467,6 +471,32 @@ def roles_in_order() -> None:
         play.send(TaskReady(0, play.ask_of("worker"), 1))
 
 
+def roles_after_the_end_of_others() -> None:
+    reads = role("worker", after=(After("first", StartCondition.ENDED),))
+    for end in ("start", "ready", "exit", "loss"):
+        first, other = role("first", optional=True), role("other", optional=True)
+        waits = role("waits", optional=True, after=(After("other", StartCondition.READY),))
+        roles = (reads, first, other, waits) if end == "ready" else (reads, first, other)
+        play = Play(roles_job(*roles)).to_launching()
+        play.started(play.ask_of("first"))
+        if end == "ready":
+            play.started(play.ask_of("other"))
+            play.send(TaskReady(0, play.ask_of("other"), 1))
+            play.started(play.ask_of("waits"))
+        elif end == "start":
+            play.started(play.ask_of("other"))
+        elif end == "exit":
+            play.ok(play.ask_of("other"))
+        else:
+            play.end(play.ask_of("other"), ContainerEnd.LOST)
+        assert play.gang.phase is Phase.RUNNING
+        if end == "loss":
+            play.end(play.ask_of("first"), ContainerEnd.LOST)
+        else:
+            play.ok(play.ask_of("first"))
+        assert play.gang.phase is Phase.LAUNCHING
+
+
 def tasks_come_and_go() -> None:
     """Of an in-place elastic gang: what walks meet too seldom."""
     for end in ("failing", "exit", "loss", "limit"):
@@ -613,6 +643,7 @@ def walked() -> set[Edge]:
         edges |= world.edges
     ends_of_roles()
     roles_in_order()
+    roles_after_the_end_of_others()
     suspensions()
     edges |= over_before_it_began().edges
     for seed in range(60):

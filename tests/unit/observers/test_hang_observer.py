@@ -8,12 +8,12 @@ import pytest
 
 from tests.fakes.clock import FakeClock
 from tests.fakes.task_mailbox import FakeMailbox
-from tests.unit.gang.play import Play, job
+from tests.unit.gang.play import Play, job, role, roles_job
 from yarnam.am.probes.gang_observers import view_of
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.gang.state import Member
 from yarnam.core.model.events import Event, GangHung
-from yarnam.core.model.job_spec import HangSpec
+from yarnam.core.model.job_spec import After, HangSpec, StartCondition
 from yarnam.core.observers.hang_observer import DUMP_LIMIT_S, HANG
 
 
@@ -185,6 +185,25 @@ def test_a_service_may_be_idle_for_as_long_as_it_likes() -> None:
     for _ in range(3):
         world.poll()
     assert not world.mailbox.orders
+
+
+@pytest.mark.parametrize("has_prepared", [False, True])
+def test_those_that_start_later_or_have_prepared_are_not_missed(has_prepared: bool) -> None:
+    after = (After("prepare", StartCondition.ENDED),)
+    spec = roles_job(role("worker", after=after), role("prepare"))
+    world = World()
+    world.job, world.play = spec, Play(spec).to_launching()
+    prepare, worker = world.play.ask_of("prepare"), world.play.ask_of("worker")
+    world.play.started(prepare)
+    hangs = prepare
+    if has_prepared:
+        hangs = worker
+        world.play.ok(prepare)
+        world.play.started(worker)
+    stalled = RankActivity(hangs, 0, step=9, step_age_s=60.0, step_s=1.0, is_stopped=True)
+    world.mailbox.active = [stalled]
+    world.poll()
+    assert set(world.mailbox.orders) == {hangs}
 
 
 def test_no_member_is_compared_with_all_others(

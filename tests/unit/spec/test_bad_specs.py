@@ -451,6 +451,18 @@ CASES = [
         "5:36: roles.w.completion.at_least: the role has only 2 tasks",
     ),
     (
+        "roles: {w: {completion: {wait: all}}}",
+        "5:25: roles.w.completion: needs exactly one of at_least and succeed",
+    ),
+    (
+        "roles: {w: {after: {role: ps, until: ended}}, ps: {}}",
+        "5:13: roles.w.after: ps is a service, which ends last: wait until it is ready",
+    ),
+    (
+        "roles: {w: {tasks: {min: 1, max: 3}, after: {role: a, until: ended}}, a: {}}",
+        "5:38: roles.w.after: a change of size of w would run a again: give it a fixed size",
+    ),
+    (
         "roles: {w: {completion: some}}",
         "5:25: roles.w.completion: 'some' is not one of all, any, chief",
     ),

@@ -11,9 +11,12 @@ import pytest
 
 from yarnam.core.model.job_spec import (
     AccessSpec,
+    After,
     AmSpec,
     BlacklistSpec,
     CheckpointSpec,
+    Completion,
+    CompletionRule,
     DataInput,
     ElasticSpec,
     EnvironmentSpec,
@@ -26,6 +29,7 @@ from yarnam.core.model.job_spec import (
     RoleSpec,
     ScheduledSize,
     ShippedFile,
+    StartCondition,
     StoringSpec,
     TopologyConstraint,
     acl_text,
@@ -47,6 +51,24 @@ def job(**more: Any) -> JobSpec:
     environ = more.pop("environ", {})
     base_dir = more.pop("base_dir", "/nowhere")
     return parse_spec_dict({**BASE, **more}, environ=environ, base_dir=base_dir, user="ada")
+
+
+def test_what_is_waited_for_and_what_must_succeed() -> None:
+    def completion(given: Any) -> Completion:
+        return job(roles={"worker": {"tasks": 3, "completion": given}}).roles[0].completion
+
+    assert completion("chief") == Completion(CompletionRule.CHIEF)
+    assert completion({"wait": "all", "succeed": "chief"}) == Completion(
+        CompletionRule.CHIEF, 0, True
+    )
+    assert completion({"at_least": 2}) == Completion(CompletionRule.AT_LEAST, 2)
+    assert completion({"wait": "all", "at_least": 2}) == Completion(
+        CompletionRule.AT_LEAST, 2, True
+    )
+    roles = {"prepare": {}, "worker": {"after": {"role": "prepare", "until": "ended"}}}
+    prepared = job(roles=roles)
+    assert prepared.roles[1].after == (After("prepare", StartCondition.ENDED),)
+    assert prepared.preparing_roles == {"prepare"}
 
 
 def test_the_smallest_job_gets_every_default_of_the_model() -> None:

@@ -264,13 +264,13 @@ LAUNCHED = (
 
 LAUNCHING = (
     on(TaskStarted, launching.run, P.RUNNING, when=launching.is_last_to_start),
-    on(TaskStarted, launching.start_next, when=launching.is_ready),
-    on(TaskReady, launching.ready_next, when=running.is_awaited),
+    on(TaskStarted, launching.start_next, P.LAUNCHING, P.RUNNING, when=launching.is_ready),
+    on(TaskReady, launching.ready_next, P.LAUNCHING, P.RUNNING, when=running.is_awaited),
     *LAUNCHED,
     on(TaskExited, launching.run_without, P.RUNNING, when=launching.is_last_up),
     on(TROUBLE, launching.run_without_lost, P.RUNNING, when=launching.is_last_up),
-    on(TaskExited, launching.exit_next, when=running.is_running),
-    on(TROUBLE, launching.lose_next, when=running.is_there),
+    on(TaskExited, launching.exit_next, P.LAUNCHING, P.RUNNING, when=running.is_running),
+    on(TROUBLE, launching.lose_next, P.LAUNCHING, P.RUNNING, when=running.is_there),
     on(T.LAUNCH, launching.time_out, P.STOPPING),
     on(T.READY, launching.time_out_ready, P.STOPPING),
     SIZE,
@@ -323,6 +323,8 @@ RUNNING = (
     on(LossFlat, running.stop_early, P.STOPPING),
     on(T.PRE_RUN, pre_run.stop_in_time, P.STOPPING),
     *LAUNCHED,
+    on(TaskExited, launching.launch_freed, P.LAUNCHING, when=launching.frees_others),
+    on(TROUBLE, launching.launch_freed_by_loss, P.LAUNCHING, when=launching.frees_others),
     on(TaskExited, running.note_exit, when=running.is_running),
     on(TROUBLE, running.note_loss, when=running.is_there),
 )

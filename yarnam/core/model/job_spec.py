@@ -57,6 +57,8 @@ class Completion:
     rule: CompletionRule = CompletionRule.ALL
     at_least: int = 0
     """The number of tasks for AT_LEAST."""
+    waits_for_all: bool = False
+    """The role is complete only when all of its tasks have ended, however the others end."""
 
     @property
     def words(self) -> str:
@@ -84,6 +86,8 @@ class StartCondition(Enum):
     """All of their processes run, or have ended."""
     READY = "ready"
     """They have reported it by the SDK, or listen on their port (``ReadySpec``), or have ended."""
+    ENDED = "ended"
+    """They have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -763,6 +767,12 @@ class JobSpec:
     def auxiliary_roles(self) -> frozenset[str]:
         """The roles without which the others continue: services, and those that may fail."""
         return self.services | {role.name for role in self.roles if role.optional}
+
+    @property
+    def preparing_roles(self) -> frozenset[str]:
+        """The roles that end before others start: the gang is whole without them then."""
+        after = (one for role in self.roles for one in role.after)
+        return frozenset(one.role for one in after if one.until is StartCondition.ENDED)
 
     @property
     def leading_role(self) -> str:

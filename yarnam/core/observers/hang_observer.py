@@ -14,6 +14,7 @@ from yarnam.core.failures.hang_detection import (
     where_text,
 )
 from yarnam.core.failures.rank_activity import RankActivity
+from yarnam.core.gang.state import Member
 from yarnam.core.model.events import GangHung
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import Phase
@@ -40,7 +41,14 @@ def observe(state: HangWatch, view: View) -> tuple[HangWatch, Observation]:
     does nothing at all counts. Roles that may idle or end on their own are left out."""
     gang, spec = view.gang, view.job.hang
     unwatched = view.job.auxiliary_roles
-    members = [member for member in gang.members if member.target.role not in unwatched]
+    if preparing := view.job.preparing_roles:
+        # Those that have prepared what the others read are not missed.
+        unwatched = unwatched | _done(gang.members, preparing)
+    members = [
+        member
+        for member in gang.members
+        if member.target.role not in unwatched and not member.is_to_start
+    ]
     running = [member for member in view.started if member.target.role not in unwatched]
     done = [member for member in members if member.is_ok]
     is_whole = len(running) + len(done) == len(members)
@@ -73,6 +81,11 @@ def observe(state: HangWatch, view: View) -> tuple[HangWatch, Observation]:
     finding = replace(finding, at_s=view.now_s)
     event = GangHung(view.now_s, gang.attempt, missing, finding, where)
     return replace(state, reported=gang.attempt), Observation((event,))
+
+
+def _done(members: Iterable[Member], roles: Iterable[str]) -> frozenset[str]:
+    running = {member.target.role for member in members if not member.has_ended}
+    return frozenset(roles) - running
 
 
 def _with_ends(

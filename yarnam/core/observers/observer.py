@@ -50,7 +50,9 @@ class View:
     def is_whole(self) -> bool:
         """Whether the processes of all tasks run. While some start or have ended, the others wait
         for something else."""
-        return len(self.started) == len(self.gang.members)
+        done = self.job.preparing_roles
+        members = self.gang.members
+        return len(self.started) == sum(not (m.target.role in done and m.is_ok) for m in members)
 
 
 @dataclass(frozen=True, slots=True)

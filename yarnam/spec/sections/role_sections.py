@@ -154,21 +154,27 @@ GpuCount = Annotated[
 ]
 
 
-class AtLeast(Section):
-    """So many of the role's tasks must succeed."""
+class CompletionRules(Section):
+    """Which tasks of the role must succeed, by `at_least` or `succeed`, and whether the others are
+    waited for."""
 
-    at_least: Annotated[int, Field(ge=1, le=MAX_TASKS, examples=[3])]
-    """How many."""
+    at_least: Annotated[int, Field(ge=1, le=MAX_TASKS, examples=[3])] | None = None
+    """How many tasks must succeed."""
+    succeed: Literal["all", "any", "chief"] | None = None
+    """The tasks that must succeed, as in `completion` itself."""
+    wait: Literal["all"] | None = None
+    """`all`: the role is complete only when all of its tasks have ended. Default: the tasks that
+    still run are stopped when enough have succeeded."""
 
 
 def _kind_of_completion(value: Any) -> str:
-    return "(number)" if isinstance(value, (dict, Section)) else "(word)"
+    return "(rules)" if isinstance(value, (dict, Section)) else "(word)"
 
 
 CompletionValue = Annotated[
     Union[
         Annotated[Literal["all", "any", "chief"], Tag("(word)")],
-        Annotated[AtLeast, Tag("(number)")],
+        Annotated[CompletionRules, Tag("(rules)")],
     ],
     Discriminator(_kind_of_completion),
 ]
@@ -182,9 +188,10 @@ class AfterRole(TextOrMapping):
 
     role: Text
     """Its name."""
-    until: Literal["started", "ready"] = "started"
+    until: Literal["started", "ready", "ended"] = "started"
     """`started`: all of its processes run. `ready`: they say so (`yarnam.train.ready()`), or listen
-    on the port that its `ready` names."""
+    on the port that its `ready` names. `ended`: all of its tasks have ended; this role's
+    containers, with their GPUs, are held meanwhile."""
 
 
 class Ready(Section):
@@ -241,7 +248,8 @@ class Role(Section):
     """The number of processes, instead of `processes`. It must divide the number of GPUs."""
     completion: CompletionValue = "all"
     """Which tasks must succeed: `all`, `any`, `{at_least: 3}`, or `chief` (role `chief` if there is
-    one, else the first task of this role). A task that fails stops the job only if this can no
+    one, else the first task of this role). `{wait: all, succeed: chief}` needs the success of that
+    one alone, and waits until all have ended. A task that fails stops the job only if this can no
     longer be met. See [roles](../how-to/roles.md)."""
     service: bool | None = None
     """Stop this role when the others are complete: for parameter servers, TensorBoard, notebooks.

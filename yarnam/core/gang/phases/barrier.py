@@ -110,23 +110,25 @@ def order_launch(ctx: StepContext) -> None:
     _launch(ctx)
 
 
-def launch_next(ctx: StepContext) -> None:
+def launch_next(ctx: StepContext) -> bool:
     """A member has come further: order the launch of those that may start now, and limit what is
-    waited for: LAUNCH for processes that start, READY for those that are to get ready."""
+    waited for: LAUNCH for processes that start, READY for those that are to get ready. Return
+    whether only the end of others is waited for, which has no such limit."""
     before = ctx.gang
     if not any(rules.after for _, rules in ctx.policy.rules):
-        return
+        return False
     ctx.gang = with_waiting(before, ctx.policy)
     if ctx.gang != before:
         ctx.disarm(TimerKind.READY)
         _launch(ctx)
-        return
+        return False
     is_starting = any(m.state is MemberState.READY and not m.is_to_start for m in before.members)
     late = unready(before, ctx.policy)
     if late and not is_starting:
         ctx.disarm(TimerKind.LAUNCH)
         if ctx.gang.timer(TimerKind.READY) is None:
             ctx.arm(TimerKind.READY, ready_limit_s(late, ctx.policy))
+    return not late and not is_starting
 
 
 def ready_limit_s(late: Iterable[Member], policy: GangPolicy) -> float:

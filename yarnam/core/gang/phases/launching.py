@@ -1,4 +1,8 @@
-"""LAUNCHING: the members start their processes, and report when all of them run."""
+"""LAUNCHING: the members start their processes, and report when all of them run.
+
+Where a role starts only when another one has ended (``until: ended``), the gang is RUNNING
+meanwhile, and LAUNCHING again then.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.phases.barrier import launch_next, ready_limit_s
 from yarnam.core.gang.phases.running import Trouble, note_exit, note_loss, note_ready
 from yarnam.core.gang.phases.stopping import stop_gang
-from yarnam.core.gang.roles.start_order import unready
+from yarnam.core.gang.roles.start_order import unready, with_waiting
 from yarnam.core.gang.state import Gang, Member, MemberState, StopKind
 from yarnam.core.model.events import (
     Event,
@@ -42,6 +46,20 @@ def is_last_up(ctx: StepContext, event: TaskExited | Trouble) -> bool:
     return not ctx.member.has_ended and _others_are_up(ctx.gang, ctx.member)
 
 
+def frees_others(ctx: StepContext, event: TaskExited | Trouble) -> bool:
+    """Other roles start when this one has ended, and the member is the last of it."""
+    if ctx.member.has_ended or not any(other.is_to_start for other in ctx.gang.members):
+        return False
+    gang = replace(
+        ctx.gang,
+        members=tuple(
+            replace(other, state=MemberState.EXITED) if other is ctx.member else other
+            for other in ctx.gang.members
+        ),
+    )
+    return with_waiting(gang, ctx.policy) != gang
+
+
 # ---- operations ----------------------------------------------------------------------------------
 
 
@@ -51,26 +69,44 @@ def note_started(ctx: StepContext, event: TaskStarted) -> None:
 
 
 def start_next(ctx: StepContext, event: TaskStarted) -> None:
-    """The member is STARTED; LaunchGang for the roles that come next, if it was the last."""
+    """The member is STARTED; LaunchGang for the roles that come next, if it was the last; the gang
+    runs while only the end of others is waited for."""
     note_started(ctx, event)
-    launch_next(ctx)
+    _go_on(ctx)
 
 
 def ready_next(ctx: StepContext, event: TaskReady) -> None:
-    """The member is ready; LaunchGang for the roles that come next, if it was the last."""
+    """The member is ready; LaunchGang for the roles that come next, if it was the last; the gang
+    runs while only the end of others is waited for."""
     note_ready(ctx, event)
-    launch_next(ctx)
+    _go_on(ctx)
 
 
 def exit_next(ctx: StepContext, event: TaskExited) -> None:
-    """The member is EXITED; LaunchGang for the roles that come next, if it was the last."""
+    """The member is EXITED; LaunchGang for the roles that come next, if it was the last; the gang
+    runs while only the end of others is waited for."""
     note_exit(ctx, event)
-    launch_next(ctx)
+    _go_on(ctx)
 
 
 def lose_next(ctx: StepContext, event: Trouble) -> None:
-    """The member is LOST; LaunchGang for the roles that come next, if it was the last."""
+    """The member is LOST; LaunchGang for the roles that come next, if it was the last; the gang
+    runs while only the end of others is waited for."""
     note_loss(ctx, event)
+    _go_on(ctx)
+
+
+def launch_freed(ctx: StepContext, event: TaskExited) -> None:
+    """The member is EXITED; LaunchGang for the roles that waited for that."""
+    note_exit(ctx, event)
+    ctx.enter(Phase.LAUNCHING)
+    launch_next(ctx)
+
+
+def launch_freed_by_loss(ctx: StepContext, event: Trouble) -> None:
+    """The member is LOST; LaunchGang for the roles that waited for that."""
+    note_loss(ctx, event)
+    ctx.enter(Phase.LAUNCHING)
     launch_next(ctx)
 
 
@@ -118,6 +154,11 @@ def time_out_ready(ctx: StepContext, event: TimerFired) -> None:
 def _names(members: Sequence[Member]) -> str:
     names = [member.name for member in members]
     return ", ".join(names[:8]) + (" and more" if len(names) > 8 else "")
+
+
+def _go_on(ctx: StepContext) -> None:
+    if launch_next(ctx):
+        _run(ctx)
 
 
 def _run(ctx: StepContext) -> None:

@@ -27,7 +27,7 @@ def is_complete(members: Members, policy: GangPolicy) -> bool:
         return all(member.is_ok for member in members)
     members = tuple(members)
     return all(
-        _is_role_complete(own, policy.rules_of(role))
+        _is_role_complete(own, policy.rules_of(role), members)
         for role, own in _by_role(members).items()
         if has_to_end(role, members, policy)
     )
@@ -36,6 +36,8 @@ def is_complete(members: Members, policy: GangPolicy) -> bool:
 def has_to_end(role: str, members: Members, policy: GangPolicy) -> bool:
     """Whether the gang is not complete without this role."""
     rules = policy.rules_of(role)
+    if rules.completion.waits_for_all:
+        return not rules.is_service
     return not (rules.is_service or _follows_chief(role, rules, members))
 
 
@@ -69,16 +71,21 @@ def is_optional(member: Member, policy: GangPolicy) -> bool:
     return policy.rules_of(member.target.role).is_optional
 
 
-def _is_role_complete(members: Iterable[Member], rules: RolePolicy) -> bool:
-    own = tuple(members)
+def _is_role_complete(own: list[Member], rules: RolePolicy, members: Members) -> bool:
     rule = rules.completion.rule
+    have_ended = all(member.has_ended for member in own)
+    if rules.completion.waits_for_all and not have_ended:
+        return False
     if rule is CompletionRule.ALL:
         is_met = all(member.is_ok for member in own)
     elif rule is CompletionRule.CHIEF:
-        is_met = any(member.is_ok and _is_first(member) for member in own)
+        # That of a role ``chief`` is waited for as a role of its own.
+        is_met = _follows_chief(own[0].target.role, rules, members) or any(
+            member.is_ok and _is_first(member) for member in own
+        )
     else:
         is_met = sum(member.is_ok for member in own) >= _least(rules)
-    return is_met or (rules.is_optional and all(member.has_ended for member in own))
+    return is_met or (rules.is_optional and have_ended)
 
 
 def _least(rules: RolePolicy) -> int:

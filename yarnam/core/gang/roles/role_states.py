@@ -41,7 +41,8 @@ def _rules_text(rules: RolePolicy, tasks: int, served: str) -> str:
         parts.append(f"service, stopped when {served} complete")
     elif rules.completion.rule is not CompletionRule.ALL:
         of = f" of {tasks}" if rules.completion.rule is not CompletionRule.CHIEF else ""
-        parts.append(f"{rules.completion.words}{of} must succeed")
+        rest = ", all others must end" if rules.completion.waits_for_all else ""
+        parts.append(f"{rules.completion.words}{of} must succeed{rest}")
     if rules.is_optional:
         parts.append("optional")
     if rules.after:
@@ -72,7 +73,11 @@ def _state(role: str, members: tuple[Member, ...], policy: GangPolicy) -> str:
 
 def _after_text(after: tuple[After, ...]) -> str:
     """``ps is ready and chief has started``."""
-    words = {StartCondition.READY: "is ready", StartCondition.STARTED: "has started"}
+    words = {
+        StartCondition.READY: "is ready",
+        StartCondition.STARTED: "has started",
+        StartCondition.ENDED: "has ended",
+    }
     return " and ".join(f"{one.role} {words[one.until]}" for one in after)
 
 

@@ -63,8 +63,8 @@ def _is_fulfilled(after: After, members: Iterable[Member]) -> bool:
 
 
 def _has_come(member: Member, until: StartCondition) -> bool:
-    if member.has_ended:
-        return True
+    if member.has_ended or until is StartCondition.ENDED:
+        return member.has_ended
     return member.state is MemberState.STARTED and (
         member.is_serving or until is StartCondition.STARTED
     )
