@@ -144,9 +144,11 @@ def _read(path: Path, depth: int) -> Iterator[Property]:
     try:
         # The files are the site's own: whoever can write them commands the client anyway.
         root = ET.fromstring(xml_bytes(path.read_bytes()))  # noqa: S314
+        yield from _properties(root, path, depth)
     except (OSError, ValueError, LookupError, ET.ParseError) as error:
         raise BadConfig(f"cannot be read: {error}", path=str(path)) from error
-    yield from _properties(root, path, depth)
+    except RecursionError as error:
+        raise BadConfig("its elements are nested too deep", path=str(path)) from error
 
 
 def _properties(parent: ET.Element, path: Path, depth: int) -> Iterator[Property]:

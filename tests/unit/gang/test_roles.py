@@ -223,6 +223,13 @@ def test_the_status_says_what_has_become_of_each_role() -> None:
     assert role_states(Play(usual).gang, usual, Play(usual).policy) == ()
 
 
+def test_a_service_that_failed_the_job_is_not_shown_as_stopped() -> None:
+    play = running(role("worker"), role("ps"))
+    play.exited(play.ask_of("ps"), failing(3))
+    states = {one.role: one.state for one in role_states(play.gang, play.spec, play.policy)}
+    assert states == {"worker": "1 running", "ps": "1 failed"}
+
+
 def test_rank_0_is_of_no_service() -> None:
     play = running(BOARD, role("ps"), role("worker", 2))
     assert [m.name for m in play.gang.members] == ["worker-0", "worker-1", "ps-0", "board-0"]

@@ -72,7 +72,7 @@ def test_tony() -> None:
         "name": "mnist-distributed",
         "queue": "root.ml.research",
         "framework": "pytorch",
-        "command": "python3 code/train.py --epochs 3",
+        "command": "python3 train.py --epochs 3",
         "code": "src",
         "env": {"LR": "0.1", "SEED": "7"},
         "files": [
@@ -94,6 +94,7 @@ def test_tony() -> None:
         "tony.am.memory",
         "tony.evaluator.instances",
         "tony.task.heartbeat-interval-ms",
+        "yarn.of.somebody.else",
     }
 
 
@@ -283,7 +284,7 @@ def test_jobs_of_former_systems_are_refused_with_what_to_use(
     [
         (lambda: openpai.convert({**OPENPAI, "taskRoles": [1]}, "f"), "taskRoles is not a mapping"),
         (lambda: openpai.convert({**OPENPAI, "parameters": 3}, "f"), "parameters is not a mapping"),
-        (lambda: tony.convert(TONY, tony.Arguments(shell_env="A='1")), "No closing quotation"),
+        (lambda: tony.convert(TONY, tony.Arguments(shell_env=("A='1",))), "No closing quotation"),
     ],
 )
 def test_values_of_the_wrong_kind_are_named(convert: Any, words: str) -> None:
@@ -340,20 +341,3 @@ def test_openpais_retries() -> None:
     endless = openpai.convert({**OPENPAI, "jobRetryCount": -1}, "job.yaml")
     assert set(endless.spec["retry"]) == {"rules"}
     assert "jobRetryCount" in dropped(endless)
-
-
-def test_what_tony_does_softly() -> None:
-    soft = {**TONY, "tony.ps.instances": "1", "tony.board.instances": "1"}
-    soft |= {"tony.application.sidecar.jobtypes": "board", "tony.worker.instances": "3"}
-    del soft["tony.application.fail-on-worker-failure-enabled"]
-    soft["tony.application.framework"] = "standalone"
-    roles = check(tony.convert(soft, TRAIN))["roles"]
-    assert roles["worker"]["completion"] == "chief"
-    assert roles["ps"]["service"] is True
-    assert (roles["board"]["service"], roles["board"]["optional"]) == (True, True)
-    with_chief = check(tony.convert({**soft, "tony.chief.instances": "1"}, TRAIN))["roles"]
-    assert with_chief["worker"]["optional"] is True
-    assert "optional" not in with_chief["chief"]
-    strict = {**soft, "tony.application.stop-on-failure-jobtypes": "worker"}
-    assert "completion" not in check(tony.convert(strict, TRAIN))["roles"]["worker"]
-    assert check(tony.convert(TONY, TRAIN))["compat"] == "tony"

@@ -387,7 +387,30 @@ def test_tonys_variables_beside_the_others() -> None:
     cluster = json.loads(env["CLUSTER_SPEC"])
     assert cluster["worker"][3] == "10.0.0.1:61012"
     assert (env["INIT_METHOD"], env["RANK"], env["WORLD"]) == ("tcp://10.0.0.1:61000", "3", "6")
-    assert (env["TB_PORT"], env["SESSION_ID"]) == ("7001", "1")
+    assert env["SESSION_ID"] == "1"
+    with_port = [one["TB_PORT"] for of_member in envs for one in of_member if "TB_PORT" in one]
+    assert with_port == ["7000"]
+    assert envs[0][0]["TB_PORT"] == "7000"
+
+
+def test_with_a_sidecar_only_tensorboard_has_tonys_port() -> None:
+    small = Resources(2048, 2)
+    roles = (
+        RoleSpec("worker", 1, small, ("train",)),
+        RoleSpec("tensorboard", 1, small, ("show",), service=True),
+    )
+    table = tuple(
+        replace(
+            one,
+            task=replace(one.task, role=role.name, index=0),
+            placed=replace(
+                one.placed, role=role.name, processes=1, ports=(*one.placed.ports, *TONY_PORTS)
+            ),
+        )
+        for one, role in zip(TABLE, roles, strict=False)
+    )
+    envs = environments(replace(JOB, framework="command", roles=roles, compat="tony"), table, 1)
+    assert ["TB_PORT" in of_member[0] for of_member in envs] == [False, True]
 
 
 TONY_PORTS = (("tony_tensorboard.0", 7000), ("tony_tensorboard.1", 7001))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from yarnam._light_imports import on_first_use
 from yarnam.cli.options import ChoiceWithFormer, new_file_option
 from yarnam.cli.rendering.console import print_document, print_json, print_line, print_note
 from yarnam.client.data.output_file import write_output
+from yarnam.core.model.printable import printable
 from yarnam.errors import BadSpec, UsageError
 
 with on_first_use():
@@ -39,10 +41,29 @@ FORMER = {
 }
 """Systems whose jobs were converted once, and how to write a spec for them."""
 MAX_BYTES = 1 << 20
+BEFORE_XML = b"\xef\xbb\xbf\xfe\xff\x00 \t\r\n"
+"""Byte order marks of UTF-8 and UTF-16, and blanks, before a document's first character."""
 
 
-@click.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+class _AsTonyWritesThem(click.Command):
+    """Takes options in the spelling of TonY's client too: ``-src_dir`` is ``--src-dir``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = {word for option in self.params for word in option.opts}
+        return super().parse_args(ctx, [_our_spelling(word, known) for word in args])
+
+
+def _our_spelling(word: str, known: Collection[str]) -> str:
+    name, sign, value = word.partition("=")
+    ours = f"--{name.lstrip('-').replace('_', '-')}"
+    is_option = name.startswith("-") and name not in known and ours in known
+    return f"{ours}{sign}{value}" if is_option else word
+
+
+@click.command("import", cls=_AsTonyWritesThem)
+@click.argument(
+    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 @click.option(
     "--from",
     "kind",
@@ -56,26 +77,38 @@ MAX_BYTES = 1 << 20
 @click.option("--task-params", default="", help="TonY: arguments of the program.")
 @click.option("--python-venv", default="", help="TonY: the packed environment.")
 @click.option("--python-binary-path", default="", help="TonY: the interpreter.")
-@click.option("--shell-env", default="", help="TonY: variables, as in 'A=1 B=2'.")
+@click.option("--shell-env", multiple=True, metavar="NAME=VALUE", help="TonY: a variable.")
+@click.option("--sidecar-tensorboard-log-dir", default="", help="TonY: noted in the spec's head.")
 @click.option("--json", "as_json", is_flag=True, help="Print spec and keys as JSON.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="TonY: overrides the file.")
+@click.option(
+    "--conf-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TonY: the file, in place of FILE.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
-    file: Path,
+    file: Path | None,
     kind: str | None,
     output: str | None,
     run: bool,
     as_json: bool,
     conf: tuple[str, ...],
-    **arguments: str,
+    conf_file: Path | None,
+    **arguments: Any,
 ) -> int:
     """Convert a job of another system to a spec.
 
     FILE is a tony.xml or a job of OpenPAI (protocol 2). The head of the spec lists the keys that it
-    does not have, or has otherwise, each with the reason. Unknown keys are refused.
+    does not have, or has otherwise, each with the reason. Unknown keys are refused. Options of
+    TonY's client can be written as there (-src_dir).
     """
+    if (file is None) == (conf_file is None):
+        raise UsageError("needs exactly one of FILE and --conf-file")
+    file = file or conf_file
+    assert file is not None
     if as_json and output is not None:
         raise UsageError("--json prints, --output writes", hint="Give one of them.")
     if run and output is None:
@@ -84,6 +117,8 @@ def command(
     # Whoever submits it has these variables.
     environ = dict.fromkeys(conversion.spec.get("env", ()), "")
     spec.parse_spec_dict(conversion.spec, check_paths=False, environ=environ)
+    if output is not None:
+        _make_relative_to(Path(output).parent, conversion.spec)
     if as_json:
         print_json(dataclasses.asdict(conversion))
         return 0
@@ -105,31 +140,57 @@ def command(
         return int(submit.invoke(context) or 0)
 
 
+def _make_relative_to(folder: Path, made: dict[str, Any]) -> None:
+    """Local paths of a command line are relative to where it runs, those of a spec to its file."""
+
+    def moved(path: str) -> str:
+        is_local = "://" not in path and not path.startswith("/")
+        return os.path.relpath(path, folder) if is_local and path != "" else path
+
+    if isinstance(made.get("code"), str):
+        made["code"] = moved(made["code"])
+    for shipped in made.get("files", ()):
+        name = Path(shipped["source"]).name
+        shipped["source"] = moved(shipped["source"])
+        if Path(shipped["source"]).name != name:
+            shipped.setdefault("name", name)
+    if "archive" in (environment := made.get("environment", {})):
+        environment["archive"] = moved(environment["archive"])
+
+
 def _converted(
-    file: Path, kind: str, conf: tuple[str, ...], arguments: Mapping[str, str]
+    file: Path, kind: str, conf: tuple[str, ...], arguments: Mapping[str, Any]
 ) -> Conversion:
     if kind != "tony":
         given = [name for name, value in {"conf": conf, **arguments}.items() if value]
         if given:
             raise UsageError(f"--{given[0].replace('_', '-')} is for jobs of TonY alone")
-    if kind == "tony":
-        try:
-            properties = configuration.load(file.parent, files=(file.name,))
-        except hdfs_errors.BadConfig as error:
-            raise BadSpec(str(error)) from error
-        for one in conf:
-            name, sign, value = one.partition("=")
-            if not sign:
-                raise UsageError(f"--conf {one} is no KEY=VALUE")
-            properties[name] = value
-        return tony.convert(properties, tony.Arguments(**arguments), str(file))
-    return openpai.convert(_document(file), str(file))
+        return openpai.convert(_document(file), str(file))
+    _check_size(file)
+    try:
+        properties = configuration.load(file.parent, _overrides(file, conf), (file.name,))
+    except hdfs_errors.BadConfig as error:
+        raise BadSpec(str(error)) from error
+    return tony.convert(properties, tony.Arguments(**arguments), str(file))
+
+
+def _overrides(file: Path, conf: tuple[str, ...]) -> dict[str, str]:
+    """The properties of ``--conf``. As TonY's client, they are added to keys of several values."""
+    before = {one.name: one.value for one in configuration.read_properties(file)}
+    found: dict[str, str] = {}
+    for one in conf:
+        name, sign, value = one.partition("=")
+        if not sign:
+            raise UsageError(f"--conf {one} is not KEY=VALUE")
+        old = found.get(name) or before.get(name)
+        found[name] = f"{old},{value}" if old and name in tony.MULTI_VALUED else value
+    return found
 
 
 def _kind(file: Path) -> str:
-    text = _read(file)
-    if text.lstrip().startswith("<"):
+    if _bytes(file).lstrip(BEFORE_XML).startswith(b"<"):
         return "tony"
+    text = _read(file)
     if "hbox-submit" in text or "xl-submit" in text:
         raise _former(file, "hbox")
     document = _document(file)
@@ -157,18 +218,30 @@ def _document(file: Path) -> dict[str, Any]:
 
 def _read(file: Path) -> str:
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise BadSpec(f"{file} has more than {MAX_BYTES} bytes: no job description")
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return _bytes(file).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise BadSpec(f"cannot read {file}: {error}") from error
 
 
+def _bytes(file: Path) -> bytes:
+    _check_size(file)
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise BadSpec(f"cannot read {file}: {error}") from error
+
+
+def _check_size(file: Path) -> None:
+    if file.stat().st_size > MAX_BYTES:
+        raise BadSpec(f"{file} has more than {MAX_BYTES} bytes: not a job description")
+
+
 def _text(file: Path, conversion: Conversion) -> str:
-    lines = [f"# Converted from {file.name}."]
+    """Names and reasons are text of others: in a comment nothing of them may begin a line."""
+    lines = [f"# Converted from {printable(file.name)}."]
     if conversion.dropped:
         lines += [
             "# Not converted, or not to the same:",
-            *(f"#   {one.key}: {one.why}" for one in conversion.dropped),
+            *(f"#   {printable(one.key)}: {printable(one.why)}" for one in conversion.dropped),
         ]
     return "\n".join([*lines, yaml.safe_dump(conversion.spec, sort_keys=False, width=100)])

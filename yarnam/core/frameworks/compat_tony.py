@@ -23,6 +23,9 @@ VARIABLES = (
 """A job with ``compat: tony`` may not set them itself."""
 
 
+SIDECAR = "tensorboard"
+"""TonY's role for a TensorBoard beside the job."""
+
 _TENSORBOARD = "tony_tensorboard"
 
 PORTS = (TASK_PORT, _TENSORBOARD)
@@ -35,18 +38,22 @@ def tony_variables(table: GangTable, number: int, local: int, world_size: int) -
     task = table.members[number].task
     spec = table.once(_cluster_spec)
     leader = CHIEF_ROLE if CHIEF_ROLE in table.by_role else "worker"
+    is_chief = (task.role, task.index, local) == (leader, 0, 0)
     host, port = table.coordinator
     env = {
         "JOB_NAME": task.role,
         "TASK_INDEX": str(table.role_rank(number, local)),
         "TASK_NUM": str(table.role_world_size(number)),
-        "IS_CHIEF": "true" if (task.role, task.index, local) == (leader, 0, 0) else "false",
+        "IS_CHIEF": "true" if is_chief else "false",
         "CLUSTER_SPEC": spec,
         "SESSION_ID": str(table.attempt - 1),
         "JOB_ID": table.application,
         "DISTRIBUTED_MODE": "GANG",
-        "TB_PORT": str(table.port(number, port_key(_TENSORBOARD, local))),
     }
+    # Programs start a TensorBoard where they find the variable.
+    has_sidecar = SIDECAR in table.job.services
+    if task.role == SIDECAR if has_sidecar else is_chief:
+        env["TB_PORT"] = str(table.port(number, port_key(_TENSORBOARD, local)))
     if table.job.framework == "pytorch":
         env["INIT_METHOD"] = f"tcp://{joined(host, port)}"
         env["RANK"] = str(table.rank(number, local))

@@ -62,7 +62,7 @@ class Source:
 
     def drop_all(self, pattern: str, why: str) -> None:
         """As ``drop``, of every key that is left and matches the regular expression."""
-        for key in [key for key in self.values if re.fullmatch(pattern, key)]:
+        for key in [key for key in self.values if re.fullmatch(pattern, key, re.DOTALL)]:
             self.drop(key, why)
 
     def finish(self, spec: Mapping[str, Any]) -> Conversion:

@@ -6,11 +6,12 @@ Keys and defaults: ``TonyConfigurationKeys.java`` and ``tony-default.xml`` of To
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
-from yarnam.core.frameworks.registry import FORMER
+from yarnam.core.frameworks.registry import FORMER, framework_named
 from yarnam.errors import BadSpec
 from yarnam.spec.importers.conversion import (
     Conversion,
@@ -22,34 +23,18 @@ from yarnam.spec.importers.conversion import (
     queue_name,
     words,
 )
+from yarnam.spec.importers.tony_keys import drop_the_rest
+from yarnam.spec.importers.tony_rules import set_rules
 
 FRAMEWORKS = {
     **{name: name for name in ("tensorflow", "pytorch", "horovod")},
     "standalone": "command",
 }
 
-_OF_TONY = {
-    r"tony\.(history|portal|https|keytab)\..*": "of TonY's own servers; see `yarnam history`",
-    r"tony\.task\..*": "of TonY's executors; the agents' limits are in `am` of the spec",
-    r"tony\.horovod\..*": "of TonY's Horovod driver, which is not needed",
-    r"tony\.docker\..*": "yarnam starts no container images yet",
-    r"tony\.am\..*": "the ApplicationMaster asks for what it needs; see `am` of the spec",
-    r"tony\.application\.(group|dependency)\..*": "all roles start together, and a failed or "
-    "missing task ends the gang",
-    r"tony\.application\.(prepare|training)-stage": "all roles start together",
-    r"tony\.application\.(placement-spec|hdfs-conf-path|yarn-conf-path|mapred-conf-path)": "yarnam "
-    "reads the site's configuration, and `placement` says where tasks run",
-    r"tony\.application\.hadoop\..*": "processes need no Hadoop",
-    r"tony\.application\.(type|security\.enabled|enable-preprocess)": "of TonY's client",
-    r"tony\.application\.num-client-rm-connect-retries": "of TonY's client",
-    r"tony\.application\.tensorboard-log-dir": "run `yarnam tensorboard JOB` beside the job",
-    r"tony\.application\.timeout": "yarnam does not limit a job's run time",
-    r"tony\.other\.namenodes": "tokens are fetched for every file system that the spec names",
-    r"tony\.gpu-exec-path": "agents find nvidia-smi on the PATH",
-    r"tony\.[a-z]+\.(max-instances|depends-on)": "TonY's client only checks or ignores it",
-    r"tony\.[a-z]+\.(placement-spec|allocation-tags)": "`placement` says where tasks run",
-}
-"""Patterns of the keys that are dropped, and why."""
+MULTI_VALUED = ("tony.containers.envs", "tony.execution.envs", "tony.containers.resources")
+"""Keys to which TonY's ``-conf`` adds; of the others it replaces the value."""
+
+MOST_TAGS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +46,8 @@ class Arguments:
     task_params: str = ""
     python_venv: str = ""
     python_binary_path: str = ""
-    shell_env: str = ""
+    shell_env: tuple[str, ...] = ()
+    sidecar_tensorboard_log_dir: str = ""
 
 
 def convert(
@@ -69,36 +55,38 @@ def convert(
 ) -> Conversion:
     """The spec of a TonY job. Raises BadSpec: unknown keys, or none that says what to run."""
     arguments = arguments or Arguments()
-    source = Source(what, {k: v for k, v in properties.items() if k.startswith("tony.")})
-    framework = source.take("tony.application.framework", "tensorflow").lower()
+    source = Source(what, dict(properties))
+    if arguments.sidecar_tensorboard_log_dir:
+        key = "tony.application.tensorboard-log-dir"
+        source.values[key] = arguments.sidecar_tensorboard_log_dir
     roles = {name: _role(source, name) for name in _role_names(source)}
     if not roles:
         raise BadSpec(
             f"{what} has no role with instances (tony.worker.instances)",
             hint="TonY runs such a job in its ApplicationMaster; give it one worker.",
         )
+    set_rules(source, roles)
     spec: dict[str, Any] = {
         "version": 1,
         "name": job_name(source.take("tony.application.name", "tony")),
         "queue": queue_name(source.take("tony.yarn.queue", "default")),
-        "framework": _framework(source, framework),
+        "framework": _framework(source, roles),
         "command": _command(source, arguments),
         "code": arguments.src_dir,
-        "environment": _environment(source, arguments),
+        "environment": _environment(source, arguments, roles),
         "env": _env(source, what, arguments),
-        "files": _files(source.take("tony.containers.resources", "")),
+        "files": _all_files(source, roles),
         "roles": roles,
         "gang": _gang(source),
         "retry": _retry(source),
         "compat": "tony",
-        "tags": [tag for tag in source.take("tony.application.tags", "").split(",") if tag],
+        "tags": _tags(source),
     }
-    _set_rules(source, roles)
     label = source.take("tony.application.node-label")
     spec["placement"] = {"node_label": label} if label else {}
-    spec["files"] += [file for role in roles.values() for file in role.pop("files")]
-    for pattern, why in _OF_TONY.items():
-        source.drop_all(pattern, why)
+    if arguments.python_venv:
+        _rename_venv(source, spec)
+    drop_the_rest(source)
     _check_commands(what, spec)
     return source.finish(spec)
 
@@ -106,7 +94,7 @@ def convert(
 def _role_names(source: Source) -> list[str]:
     found = [re.fullmatch(r"tony\.([a-z]+)\.instances", key) for key in source.values]
     names = [one[1] for one in found if one]
-    empty = [name for name in names if source.values[f"tony.{name}.instances"] == "0"]
+    empty = [name for name in names if str(source.values[f"tony.{name}.instances"]).strip() == "0"]
     for name in empty:
         source.drop_all(rf"tony\.{name}\..*", "the role has no instances")
     return [name for name in names if name not in empty]
@@ -126,65 +114,166 @@ def _role(source: Source, name: str) -> dict[str, Any]:
         role["command"] = command
     if label := source.take(f"{prefix}node-label"):
         role["node_label"] = label
-    role["files"] = _files(source.take(f"{prefix}resources", ""))
     return role
 
 
-def _framework(source: Source, name: str) -> str:
+def _framework(source: Source, roles: Mapping[str, Mapping[str, Any]]) -> str:
+    key = "tony.application.framework"
+    name = str(source.take(key, "tensorflow")).strip().lower()
     mode = source.take("tony.application.distributed-mode", "GANG").upper()
     if mode != "GANG":
         source.values["tony.application.distributed-mode"] = mode
         source.drop("tony.application.distributed-mode", "a gang starts together, or not at all")
     if name in FORMER:
         raise BadSpec(f"{source.what}: {name} is not supported any more", hint=FORMER[name])
-    if name in FRAMEWORKS:
-        return FRAMEWORKS[name]
-    source.values["tony.application.framework"] = name
-    source.drop("tony.application.framework", f"yarnam sets no variables for {name} yet")
-    return "command"
+    if name not in FRAMEWORKS:
+        source.note(key, f"yarnam sets no variables for {name} yet")
+        return "command"
+    ours = FRAMEWORKS[name]
+    rules = framework_named(ours).roles
+    trained = [role for role in roles if role in rules.only or not roles[role].get("service")]
+    unknown = [role for role in trained if rules.only and role not in rules.only]
+    missing = [one for one in rules.needs if not set(one.split(" or ")) & set(trained)]
+    if unknown or missing:
+        what = ", ".join(unknown or missing)
+        text = "has" if missing and not unknown else "knows"
+        role = "role" if len(unknown) < 2 else "roles"
+        source.note(key, f"{name} {text} no {role} {what} here: CLUSTER_SPEC is set as in TonY, "
+                    f"and none of {name}'s own variables")  # fmt: skip
+        return "command"
+    if ours == "pytorch" and set(trained) != {"worker"}:
+        source.note(key, "RANK and WORLD count the processes of all roles; TonY's the workers")
+    return ours
 
 
 def _command(source: Source, arguments: Arguments) -> str:
+    """TonY's line: the interpreter, if one is given, what is executed, its arguments. It runs where
+    the entries of the sources are, as here."""
     common = source.take("tony.containers.command", "")
-    if not arguments.executes:
+    script = arguments.executes.strip()
+    if not script:
         return str(common)
-    python = arguments.python_binary_path or "python3"
-    script = arguments.executes
-    if arguments.src_dir and not script.startswith("/"):
-        script = f"code/{script}"
-    is_python = script.split()[0].endswith(".py")
-    return " ".join(filter(None, (python if is_python else "", script, arguments.task_params)))
+    folder = PurePosixPath(arguments.src_dir).name
+    if folder and script.startswith(f"{folder}/"):
+        script = script[len(folder) + 1 :]
+        source.note("--executes", f"is taken as a path in {folder}/, as TonY 0.1 did")
+    given = arguments.python_binary_path
+    python = "python" if _is_environments(arguments) else given
+    if not given and script.split()[0].endswith(".py") and script[0] != "/":
+        python = "python3"
+    return " ".join(filter(None, (python, script, arguments.task_params)))
 
 
-def _environment(source: Source, arguments: Arguments) -> dict[str, str]:
+def _is_environments(arguments: Arguments) -> bool:
+    """Whether ``python`` in commands is the interpreter that the client was given: one in the
+    archive, or one that every node has."""
+    path = arguments.python_binary_path
+    return bool(path) and (bool(arguments.python_venv) or path.startswith("/") or "/" not in path)
+
+
+def _environment(
+    source: Source, arguments: Arguments, roles: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     python = source.take("tony.python-exec-path", "")
-    if arguments.python_venv:
-        return {"archive": arguments.python_venv}
-    return {"python": python} if python else {}
+    if _is_environments(arguments):
+        python = arguments.python_binary_path
+    found: dict[str, Any] = {"python": python} if python else {}
+    docker = _docker(source, roles)
+    if docker:
+        found["docker"] = docker
+    if arguments.python_venv and docker and python.startswith("/"):
+        source.note("--python-venv", "the image's Python runs the job: the archive is not shipped")
+    elif arguments.python_venv:
+        found["archive"] = arguments.python_venv
+        found["python"] = found.get("python", "").removeprefix("venv/")
+    return {key: value for key, value in found.items() if value}
+
+
+def _docker(source: Source, roles: Iterable[str]) -> dict[str, Any]:
+    values = source.values
+    old, new = "tony.application.docker.", "tony.docker."
+    is_enabled = any(str(values.get(f"{one}enabled")).lower() == "true" for one in (old, new))
+    if not is_enabled:
+        return {}
+    common = source.take(f"{new}containers.image") or source.take(f"{old}image")
+    images = {source.take(f"{new}{name}.image") or common for name in roles}
+    mounts = source.take(f"{new}containers.mount", "")
+    source.drop_all(r"tony\.(application\.)?docker\.enabled", "the image is in `environment`")
+    if len(images) > 1 or None in images:
+        text = "one image is for all roles" if len(images) > 1 else "no image is named"
+        raise BadSpec(f"{source.what}: tony.docker.enabled: {text}")
+    (image,) = images
+    found = {"name": image, "mounts": [one.strip() for one in mounts.split(",") if one.strip()]}
+    return {key: value for key, value in found.items() if value}
 
 
 def _env(source: Source, what: str, arguments: Arguments) -> dict[str, str]:
+    """TonY sets those of the execution last, on the process itself."""
     found: dict[str, str] = {}
-    for key in ("tony.execution.envs", "tony.containers.envs"):
-        found.update(assignments(f"{what}: {key}", source.take(key, "")))
-    for one in words("--shell-env", arguments.shell_env):
-        found.update(assignments("--shell-env", one))
+    for key in ("tony.containers.envs", "tony.execution.envs"):
+        made = assignments(f"{what}: {key}", source.take(key, ""))
+        found.update(made)
+        if names := [name for name, value in made.items() if "$" in value and "containers" in key]:
+            source.note(
+                key, f"{', '.join(names)}: $ is not expanded here; export it in the command"
+            )
+    for text in arguments.shell_env:
+        parts = words("--shell-env", text)
+        # TonY's client takes one variable in each option; a value may have blanks.
+        for one in parts if all("=" in part for part in parts) else (text,):
+            found.update(assignments("--shell-env", one))
     return found
 
 
-def _files(text: str) -> list[dict[str, Any]]:
+def _all_files(source: Source, roles: Iterable[str]) -> list[dict[str, Any]]:
+    """The files of all roles: each container has them all."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for key in ("tony.containers.resources", *(f"tony.{name}.resources" for name in roles)):
+        for file in _files(source, key):
+            name = file.get("name") or file["source"].rstrip("/").rpartition("/")[2]
+            other, known = found.setdefault(name, (key, file))
+            if known != file:
+                raise BadSpec(
+                    f"{source.what}: {key} and {other} name two files {name}",
+                    hint="All roles have the same files: give one of them another ::name.",
+                )
+    return [file for _, file in found.values()]
+
+
+def _files(source: Source, key: str) -> list[dict[str, Any]]:
     """``path::name#archive``, comma separated."""
     found = []
-    for one in filter(None, (part.strip() for part in text.split(","))):
-        plain, _, kind = one.partition("#")
-        path, _, name = plain.partition("::")
+    for one in filter(None, (part.strip() for part in source.take(key, "").split(","))):
+        is_archive = one.lower().endswith("#archive")
+        path, *name = (one[: -len("#archive")] if is_archive else one).split("::")
+        if len(name) > 1 or not path:
+            raise BadSpec(f"{source.what}: {key}: {one!r} is not a path::name#archive")
         file: dict[str, Any] = {"source": path}
-        if name:
-            file["name"] = name
-        if kind == "archive":
+        if name and name[0]:
+            file["name"] = name[0]
+        if is_archive:
             file["archive"] = True
         found.append(file)
     return found
+
+
+def _rename_venv(source: Source, spec: dict[str, Any]) -> None:
+    """TonY unpacks the archive as ``venv``."""
+    source.note("--python-venv", "unpacked as `environment`, not `venv`, which commands name no "
+                "more; a program that reads venv/ itself has to be changed")  # fmt: skip
+    for owner in (spec, *spec["roles"].values()):
+        if command := owner.get("command"):
+            owner["command"] = re.sub(r"(?<![\w/.-])venv/", "environment/", command)
+
+
+def _tags(source: Source) -> list[str]:
+    """In lower case, as YARN stores them."""
+    key = "tony.application.tags"
+    given = [one.strip().lower() for one in source.take(key, "").split(",")]
+    tags = list(dict.fromkeys(tag for tag in given if tag))
+    if len(tags) > MOST_TAGS:
+        source.note(key, f"YARN takes {MOST_TAGS} besides yarnam's own: the others are left out")
+    return tags[:MOST_TAGS]
 
 
 def _gang(source: Source) -> dict[str, str]:
@@ -198,41 +287,10 @@ def _gang(source: Source) -> dict[str, str]:
 
 def _retry(source: Source) -> dict[str, int]:
     """TonY starts the whole job again, whatever its failure was."""
+    if "tony.am.retry-count" not in source.values:
+        return {}
     times = source.whole("tony.am.retry-count", 0)
-    return {"max_restarts": times, "on_user_failure": times} if times else {}
-
-
-def _set_rules(source: Source, roles: dict[str, dict[str, Any]]) -> None:
-    """Which roles end with the others, and which may fail. TonY's chief is the role ``chief``, else
-    the first worker; what else fails passes, unless TonY's settings say otherwise."""
-    application = "tony.application."
-    untracked = _named(source, f"{application}untracked.jobtypes", "ps")
-    sidecar = _named(source, f"{application}sidecar.jobtypes", "")
-    strict = _named(source, f"{application}stop-on-failure-jobtypes", "")
-    key = f"{application}fail-on-worker-failure-enabled"
-    is_soft = str(source.take(key, "false")).lower() != "true"
-    tracked = [name for name in roles if name not in untracked | sidecar]
-    chief = "chief" if "chief" in roles else "worker" if "worker" in tracked else ""
-    for name, role in roles.items():
-        if name in untracked | sidecar and tracked:
-            role["service"] = True
-            if name in sidecar:
-                role["optional"] = True
-        elif is_soft and name not in strict and name != "chief" and chief:
-            _let_pass(source, key, name, role, chief)
-
-
-def _let_pass(source: Source, key: str, name: str, role: dict[str, Any], chief: str) -> None:
-    if name != chief:
-        role["optional"] = True
-        source.note(key, f"as in TonY, a failed {name} passes: remove `optional` to change that")
-    elif role["tasks"] > 1:
-        role["completion"] = "chief"
-        source.note(key, f"the {name}s end with the first one; TonY waits for all of them")
-
-
-def _named(source: Source, key: str, default: str) -> set[str]:
-    return {one.strip() for one in source.take(key, default).split(",") if one.strip()}
+    return {"max_restarts": times, "on_user_failure": times}
 
 
 def _check_commands(what: str, spec: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from yarnam.core.gang.roles.start_order import waits_for
 from yarnam.core.gang.state import Gang, Member, MemberState
 from yarnam.core.model.job_spec import After, CompletionRule, JobSpec, StartCondition
 from yarnam.core.model.job_status import RoleStatus
+from yarnam.core.model.outcomes import ExitKind
 
 
 def role_states(gang: Gang, job: JobSpec, policy: GangPolicy) -> tuple[RoleStatus, ...]:
@@ -65,6 +66,7 @@ def _state(role: str, members: tuple[Member, ...], policy: GangPolicy) -> str:
         (sum(m.state is MemberState.STARTED for m in launched), "running"),
         (sum(m.is_ok for m in launched), "succeeded"),
         (sum(_was_stopped(m) for m in launched), "ended" if is_waited_for else "stopped"),
+        (sum(_has_failed(m) and not m.is_tolerated for m in launched), "failed"),
         (sum(m.is_tolerated for m in launched), "failed (the job goes on)"),
         (sum(m.loss is not None and not m.is_tolerated for m in launched), "lost"),
     )
@@ -82,7 +84,13 @@ def _after_text(after: tuple[After, ...]) -> str:
 
 
 def _was_stopped(member: Member) -> bool:
-    return member.state is MemberState.EXITED and not member.is_ok and not member.is_tolerated
+    has_exited = member.state is MemberState.EXITED and not member.is_ok
+    return has_exited and not member.is_tolerated and not _has_failed(member)
+
+
+def _has_failed(member: Member) -> bool:
+    harmless = (ExitKind.OK, ExitKind.STOPPED)
+    return member.state is MemberState.EXITED and any(p.kind not in harmless for p in member.exits)
 
 
 def _listed(names: list[str]) -> str:
