@@ -30,14 +30,16 @@ _PATH = re.compile(r"\$(parameters|secrets|script|output|data)((?:\.\w+|\[\d+\])
 _PREREQUISITES = ("script", "output", "data")
 """Keys of a role that name a prerequisite of this type; its commands refer to it by the type."""
 
+IMAGES = "no image is used: write environment.docker where the site's nodes start images"
+
 _DROPPED = {
     r"(type|version|contributor|description)": "it says nothing of how the job runs",
-    r"prerequisites": "yarnam starts no container images yet; inputs belong into `data.inputs`",
+    r"prerequisites": f"{IMAGES}; inputs belong into `data.inputs`",
     r"deployments|defaults\.deployment": "the commands of the default one are in `command`",
     r"extras\.(?!hivedScheduler\b).+": "of OpenPAI's web portal and its plugins",
-    r"taskRoles\.[^.]+\.(dockerImage|data|script|output)": "yarnam starts no container images yet",
+    r"taskRoles\.[^.]+\.(dockerImage|data|script|output)": IMAGES,
     r"taskRoles\.[^.]+\.extraContainerOptions\..*": "of container images",
-    r"taskRoles\.[^.]+\.prerequisites": "yarnam starts no container images yet",
+    r"taskRoles\.[^.]+\.prerequisites": IMAGES,
     r"taskRoles\.[^.]+\.taskRetryCount": "a gang is restarted as a whole: see `retry`",
 }
 """Patterns of the keys that are dropped, and why."""
