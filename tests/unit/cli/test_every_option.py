@@ -56,6 +56,8 @@ VALUES = {
 """Values of options whose form no type of click's says."""
 
 ALSO = {
+    ("queues lint", "--fix"): ["-o", "{folder}/mended.xml"],
+    ("queues lint", "-o"): ["--fix"],
     ("import", "--run"): ["-o", "{folder}/job.made"],
     ("explain", "--exit-code"): ["--log", "{folder}/given"],
     ("explain", "--log"): ["--exit-code", "1"],
