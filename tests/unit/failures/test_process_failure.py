@@ -397,7 +397,8 @@ DIAGNOSTICS = [
     ("x is running beyond virtual memory limits. Current usage: 1 GB", C.CPU_OUT_OF_MEMORY),
     ("Container preempted by scheduler", C.PREEMPTED),
     ("Container released on a *lost* node", C.NODE_LOST),
-    ("Failed to download resource { { hdfs://nn/x, 1, FILE, null },pending", C.INCORRECT_INPUTS),
+    ("Failed to download resource { { hdfs://nn/x, 1, FILE, null },pending", C.COMMUNICATION_ERROR),
+    ("java.io.FileNotFoundException: File does not exist: hdfs://nn/x", C.INCORRECT_INPUTS),
 ]  # fmt: skip
 
 

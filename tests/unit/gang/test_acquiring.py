@@ -360,6 +360,21 @@ def download_text(reason: str = "") -> str:
     return f"Failed to download resource {file} {reason}"
 
 
+REFUSED = [
+    "java.io.IOException: Resource hdfs://nn/a.py changed on src filesystem",
+    "java.io.FileNotFoundException: File does not exist: hdfs://nn/a.py",
+    "org.apache.hadoop.security.AccessControlException: Permission denied: user=bob, access=READ",
+    "java.util.zip.ZipException: error in opening zip file",
+]
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_speaks_against_the_file_is_met_by_no_other_container(reason: str) -> None:
+    finding = container_finding(download_text(reason), SHIPPED_RULES)
+    assert finding is not None
+    assert finding.rule == "yarn-download"
+
+
 def test_a_file_that_cannot_be_localized_ends_the_job_at_the_first_container() -> None:
     play = Play(job(workers=3)).to_acquiring().grant_all()
     text = download_text("java.io.IOException: Resource hdfs://nn/a.py changed on src filesystem")
@@ -374,9 +389,16 @@ def test_a_file_that_cannot_be_localized_ends_the_job_at_the_first_container() -
 
 
 PASSING = [
-    ("java.net.ConnectException: Connection refused", "yarn-download-away"),
-    ("org.apache.hadoop.ipc.RemoteException: SafeModeException", "yarn-download-away"),
-    ("java.io.IOException: Mkdirs failed to create /d1/filecache", "yarn-download-node"),
+    ("java.net.ConnectException: Connection refused", "yarn-download-elsewhere"),
+    ("org.apache.hadoop.ipc.RemoteException: SafeModeException", "yarn-download-elsewhere"),
+    ("java.io.IOException: Mkdirs failed to create /d1/filecache", "yarn-download-elsewhere"),
+    (
+        "java.io.FileNotFoundException: /data1/filecache/10 (Permission denied)",
+        "yarn-download-elsewhere",
+    ),
+    ("java.io.IOException: error=12, Cannot allocate memory", "yarn-download-elsewhere"),
+    ("ExitCodeException exitCode=2: tar: Exiting with failure", "yarn-download-elsewhere"),
+    ("InvalidToken: token (owner=ada) can't be found in cache", "yarn-download-elsewhere"),
     ("java.io.IOException: No space left on device", "yarn-disks"),
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.gang.play import Play, failing, of, only, role, roles_job, stopped, timer_s
 from yarnam.core.gang import describe
 from yarnam.core.gang.roles.role_states import role_states
@@ -181,6 +183,20 @@ def test_until_ended_the_gang_runs_and_then_launches_the_others() -> None:
     for number in range(2):
         play.ok(play.ask_of("worker", number))
     assert play.verdict.kind is VerdictKind.SUCCEEDED
+
+
+def test_failed_attempts_count_until_the_last_task_has_started() -> None:
+    """Else a gang whose preparation ends well, and whose workers never start, tries for ever."""
+    play = launched(READER, PREPARE)
+    play.gang = replace(play.gang, acquisition=replace(play.gang.acquisition, failures=2))
+    for number in range(2):
+        play.started(play.ask_of("prepare", number))
+    assert (play.gang.phase, play.gang.acquisition.failures) == (Phase.RUNNING, 2)
+    for number in range(2):
+        play.ok(play.ask_of("prepare", number))
+    for number in range(2):
+        play.started(play.ask_of("worker", number))
+    assert (play.gang.phase, play.gang.acquisition.failures) == (Phase.RUNNING, 0)
 
 
 def test_what_ends_before_all_of_it_has_started_holds_nobody_back() -> None:

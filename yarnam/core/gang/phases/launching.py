@@ -164,7 +164,9 @@ def _go_on(ctx: StepContext) -> None:
 def _run(ctx: StepContext) -> None:
     ctx.disarm(TimerKind.LAUNCH, TimerKind.READY, TimerKind.WAIT)
     ctx.enter(Phase.RUNNING)
-    ctx.acquisition = replace(ctx.acquisition, failures=0, refused_plans=0, user_faults=0)
+    if not any(member.is_to_start for member in ctx.gang.members):
+        # Tasks that have not started may still fail the attempt, again and again.
+        ctx.acquisition = replace(ctx.acquisition, failures=0, refused_plans=0, user_faults=0)
 
 
 def _others_are_up(gang: Gang, member: Member) -> bool:
