@@ -27,6 +27,7 @@ class FakeResourceManager:
 
     def __init__(self) -> None:
         self.url = "http://rm.example:8088"
+        self.hosts = frozenset({"rm.example", "rm2.example"})
         self.nodes: tuple[Node, ...] = (
             node("n1"), node("n2"), node("n3", "/rack2"), node("n4", "/rack2"),
         )  # fmt: skip

@@ -53,7 +53,7 @@ from yarnam.client.submit.hdfs_store import no_progress
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import ShippedFile
 from yarnam.core.model.outcomes import ExitKind
-from yarnam.errors import DiskFull, ExitCode, InternalError, YarnamError
+from yarnam.errors import DiskFull, ExitCode, InternalError, NoPermission, YarnamError
 from yarnam.errors.full_disks import disk_full, full_disk_in, full_disk_named
 from yarnam.wire.protocol import LOCAL_PAGE_URL_FILE
 
@@ -386,6 +386,18 @@ def test_a_write_names_no_file_so_its_places_are_named() -> None:
     assert found is not None
     assert found.message == "[Errno 28] No space left on device: /a or /b"
     assert (found.exit_code, found.retryable) == (ExitCode.UNAVAILABLE, True)
+
+
+def test_an_error_of_ours_that_came_later_is_not_the_disk_s() -> None:
+    def later() -> None:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError:
+            raise NoPermission("the cluster refuses this user")  # noqa: B904 - another matter
+
+    with pytest.raises(NoPermission) as caught:
+        later()
+    assert disk_full(caught.value) is None
 
 
 def test_a_cause_is_found_under_other_errors() -> None:

@@ -14,7 +14,7 @@ from yarnam.airflow.job_trigger import TASK_ENDED, YarnamJobTrigger, verdict_in
 from yarnam.airflow.yarnam_hook import YarnamHook
 from yarnam.client import Client, Job, error_of
 from yarnam.core.model.outcomes import Verdict
-from yarnam.errors import Blame, UserFailed, YarnamError
+from yarnam.errors import Blame, PathTaken, UserFailed, YarnamError
 
 
 class YarnamJobOperator(BaseOperator):
@@ -114,6 +114,7 @@ class YarnamJobOperator(BaseOperator):
 def _as_airflow(error: YarnamError) -> AirflowException:
     """Whose fault a new try cannot mend fails the task without one; code that fails may be given
     another."""
-    is_hopeless = error.blame is Blame.USER and not isinstance(error, UserFailed)
+    passes = isinstance(error, (UserFailed, PathTaken))  # the other job ends
+    is_hopeless = error.blame is Blame.USER and not passes
     kind = AirflowFailException if is_hopeless else AirflowException
     return kind(str(error))

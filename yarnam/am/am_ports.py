@@ -60,8 +60,9 @@ class AmPorts:
     one. May block like a port."""
     release_claims: Callable[[], None] = lambda: None
     """Lets other jobs have these directories. Raises nothing. May block like a port."""
-    queue_now: Callable[[], str] = str
-    """The queue that YARN has the job in; empty if it does not say. May block like a port."""
+    queue_now: Callable[[str], str] = str
+    """The full name of the queue that YARN has the job in, given the one that is known; the same if
+    YARN does not say. May block like a port."""
     budget_trouble: Callable[[], str] = str
     """Why the ResourceManager is asked less often than the job would; empty means it is not."""
     ticket_queue: Callable[[], TicketQueue] | None = None

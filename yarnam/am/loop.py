@@ -532,7 +532,9 @@ class ApplicationMaster:
         while True:
             await self._ports.sleep(self._settings.queue_period_s)
             try:
-                self._moved_to(await self._executors.courtesy.call(self._ports.queue_now))
+                known = self._record.job.queue
+                ask = partial(self._ports.queue_now, known)
+                self._moved_to(await self._executors.courtesy.call(ask))
             except Exception:  # The job runs on in the queue that it knows.
                 log.exception("cannot ask which queue the job is in")
 
@@ -542,7 +544,8 @@ class ApplicationMaster:
             return
         log.warning("the job has been moved from queue %s to %s", record.job.queue, reported)
         requested = facts.requested_queue or record.job.queue
-        self._facts = replace(facts, requested_queue="" if requested == reported else requested)
+        is_back = names_queue(reported, requested)
+        self._facts = replace(facts, requested_queue="" if is_back else requested)
         self._record = replace(record, job=replace(record.job, queue=reported))
         for part in (self._planning, self._accounts):
             part.moved(self._record)

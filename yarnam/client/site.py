@@ -66,6 +66,9 @@ class ResourceManager(Protocol):
 
     def application(self, app_id: str) -> YarnApplication | None: ...
 
+    @property
+    def hosts(self) -> frozenset[str]: ...
+
     def applications(
         self,
         *,

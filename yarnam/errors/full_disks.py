@@ -10,7 +10,7 @@ import errno
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
-from yarnam.errors import DiskFull
+from yarnam.errors import DiskFull, YarnamError
 
 _FULL = {
     errno.ENOSPC: "No space left on device",
@@ -73,7 +73,9 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     while one is not None and id(one) not in seen:
         seen.add(id(one))
         yield one
-        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        # An error of ours that arose while another was handled is about something else.
+        is_own = isinstance(one, YarnamError) or one.__suppress_context__
+        one = one.__cause__ or (None if is_own else one.__context__)
 
 
 def _words(error: OSError) -> str:

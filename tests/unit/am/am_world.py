@@ -136,7 +136,7 @@ class AmWorld:
             ticket_queue=None if self.ticket_queue is None else self._open_ticket_queue,
             learn=lambda node, model: self.learnt.append((node, model)),
             keep=self._keep,
-            queue_now=lambda: self.queue_now,
+            queue_now=lambda known: self.queue_now or known,
             confirm_claims=self._confirm_claims,
             release_claims=lambda: self.released_at.append(self.broker.verdict),
             hints=self.hints,

@@ -9,8 +9,8 @@ from tests.unit.am.am_world import APPLICATION, AmWorld, am_world, pass_time
 from tests.unit.am.test_admission_wait import WHOLE, hall, mine
 from yarnam.am.am_settings import AmSettings
 from yarnam.core.model.job_status import JobStatus
+from yarnam.core.queues.queue_state import full_queue
 
-pytestmark = pytest.mark.asyncio
 LOOK_S = AmSettings().queue_period_s
 SPEC_QUEUE, NEW_QUEUE = "root.dl", "root.other"
 
@@ -24,6 +24,7 @@ def queues_shown(room: FakeTicketStore) -> set[str]:
     return {ticket.queue for ticket in mine(room)} | {gang.queue for gang in gangs}
 
 
+@pytest.mark.asyncio
 async def test_a_waiting_job_takes_its_ticket_along() -> None:
     room = hall()
     async with am_world(WHOLE, hall=room, used=1) as world:
@@ -37,6 +38,7 @@ async def test_a_waiting_job_takes_its_ticket_along() -> None:
         assert (status_of(world).queue, status_of(world).requested_queue) == (NEW_QUEUE, SPEC_QUEUE)
 
 
+@pytest.mark.asyncio
 async def test_a_running_gang_is_shown_in_its_new_queue_and_back() -> None:
     room = hall()
     async with am_world(WHOLE, hall=room) as world:
@@ -52,6 +54,22 @@ async def test_a_running_gang_is_shown_in_its_new_queue_and_back() -> None:
         assert (status_of(world).queue, status_of(world).requested_queue) == (SPEC_QUEUE, "")
 
 
+@pytest.mark.parametrize(
+    ("reported", "names", "full"),
+    [
+        ("root.a", ["root.a", "root.b.a"], "root.a"),
+        ("a", ["root.x.a", "root.b"], "root.x.a"),
+        ("a", ["root.x.a", "root.y.a"], ""),
+        ("a", ["root.b"], ""),
+    ],
+)
+def test_the_capacity_schedulers_short_name_is_made_whole(
+    reported: str, names: list[str], full: str
+) -> None:
+    assert full_queue(reported, names) == full
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize("reported", ["", SPEC_QUEUE, "dl"])
 async def test_a_queue_that_yarn_does_not_name_in_full_is_the_jobs_own(reported: str) -> None:
     async with am_world(WHOLE) as world:

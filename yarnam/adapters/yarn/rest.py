@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from hdfs_utils.concurrency.retry import Backoff, retry
 from hdfs_utils.config import delegation_tokens
@@ -120,6 +120,12 @@ class ResourceManager:
         """The address that answered last, or the first one."""
         with self._lock:
             return self._urls[0]
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Of all ResourceManagers of the cluster: after a failover another one answers."""
+        with self._lock:
+            return frozenset(urlsplit(url).hostname or "" for url in self._urls)
 
     def snapshot(
         self, queue: str, partitions: Sequence[str] = (), *, max_age_s: float | None = None

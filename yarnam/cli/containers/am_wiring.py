@@ -63,7 +63,7 @@ from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import JobSpec, acl_text, users_and_groups
 from yarnam.core.model.outcomes import Verdict, VerdictKind
-from yarnam.core.queues.queue_state import names_queue
+from yarnam.core.queues.queue_state import full_queue, names_queue
 from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.core.tokens.renewal import TokenLife
 from yarnam.errors import BadConfig, ExitCode, InternalError, PathTaken, YarnamError
@@ -177,21 +177,23 @@ def _in_its_queue(record: JobRecord, application: str) -> JobRecord:
     """YARN's placement rules may have chosen another queue than the spec. Share, tickets and policy
     are those of the queue that the job is in."""
     rm = ResourceManager(_rm_urls(record), who=_who(record.job.user))
-    reported = _queue_now(rm, application)
-    if not reported or names_queue(reported, record.job.queue):
+    reported = _queue_now(rm, application, record.job.queue)
+    if reported == record.job.queue:
         return record
     log.warning("YARN has put the job into queue %s, not %s", reported, record.job.queue)
     return replace(record, job=replace(record.job, queue=reported))
 
 
-def _queue_now(rm: ResourceManager, application: str) -> str:
-    """Empty where the ResourceManager does not say."""
+def _queue_now(rm: ResourceManager, application: str, known: str) -> str:
+    """The full name; ``known`` where the ResourceManager does not say another one."""
     try:
         found = rm.application(application)
+        if found is None or not found.queue or names_queue(found.queue, known):
+            return known
+        return full_queue(found.queue, [queue.name for queue in rm.queues()]) or known
     except YarnamError as error:
         log.info("which queue the job is in is unknown: %s", error.message)
-        return ""
-    return "" if found is None else found.queue
+        return known
 
 
 def _keep_tokens(
@@ -276,7 +278,7 @@ def _ports(
         publisher=mailbox.control,
         draw=random.random,
         waiters=PendingApplications(rm, application),
-        queue_now=lambda: _queue_now(rm, application),
+        queue_now=lambda known: _queue_now(rm, application, known),
         budget_trouble=lambda: budget.trouble,
         ticket_queue=_ticket_queue(session, application, rm, am_attempt, job.queue),
         hints=(

@@ -164,7 +164,8 @@ class JobSources:
             events = self.events()
             at_s = events[-1].at_s if events else 0.0
             by_journal = self._status_by_journal(application, events, at_s)
-            if by_journal is not None:
+            # The verdict is the AM's to give: this client's machine may be another version's.
+            if by_journal is not None and by_journal.verdict is None:
                 found.insert(0, by_journal)
         if not found:
             return None

@@ -48,9 +48,8 @@ def in_queue(status: JobStatus, reported: str) -> JobStatus:
     if not reported or names_queue(reported, status.queue):
         return status
     requested = status.requested_queue or status.queue
-    return replace(
-        status, queue=reported, requested_queue="" if requested == reported else requested
-    )
+    is_back = names_queue(reported, requested)
+    return replace(status, queue=reported, requested_queue="" if is_back else requested)
 
 
 def removed_status(record: HistoryRecord, tracking_url: str = "") -> JobStatus:

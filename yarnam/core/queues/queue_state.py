@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from yarnam.core.model.resources import Resources
@@ -12,6 +12,12 @@ from yarnam.core.model.snapshot import AllocationSteps, Node, QueueView, Schedul
 def names_queue(reported: str, full_name: str) -> bool:
     """Whether YARN means this queue. The Capacity Scheduler reports the last part of the name."""
     return reported == full_name or full_name.endswith(f".{reported}")
+
+
+def full_queue(reported: str, names: Iterable[str]) -> str:
+    """The one queue of these that YARN means; empty if none or several have the name."""
+    meant = [name for name in names if names_queue(reported, name)]
+    return reported if reported in meant else meant[0] if len(meant) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)

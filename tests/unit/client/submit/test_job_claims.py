@@ -15,11 +15,21 @@ from yarnam.adapters import submitter
 from yarnam.adapters.hdfs.claim_files import ClaimFile
 from yarnam.client import Job
 from yarnam.client.submit.claims import claim_decision, job_claims
+from yarnam.client.submit.idempotency import IdempotencyKey
 from yarnam.client.submit.upload import JobUpload
 from yarnam.client.user_paths import tag_of
 from yarnam.core.model.job_spec import CheckpointSpec, JobSpec
 from yarnam.core.model.job_status import JobState
-from yarnam.errors import ExitCode, NeverFits, PathTaken, UsageError, WireMismatch
+from yarnam.errors import (
+    ExitCode,
+    NeverFits,
+    NoPermission,
+    PathTaken,
+    Unavailable,
+    UsageError,
+    WireMismatch,
+    YarnamError,
+)
 from yarnam.wire.shared.path_claim import PathClaim, claimed_paths, encode_claim
 
 CKPT = "/ckpt/a"
@@ -194,6 +204,33 @@ def test_the_job_of_another_cluster_is_not_taken_for_ended(world: World) -> None
     claimed(world, cluster="http://other:8088", submitter=DEAD)
     with pytest.raises(PathTaken, match="another cluster"):
         world.client.submit(saving(), takeover=True)
+
+
+def test_after_a_failover_it_is_still_the_same_cluster(world: World) -> None:
+    """Else nobody could ever use the directory of a submit that was killed before it."""
+    claimed(world, cluster="http://rm2.example:8088", submitter=DEAD)
+    world.client.submit(saving())
+
+
+def test_an_equal_key_waits_only_for_what_comes_to_an_end(world: World) -> None:
+    job = saving(idempotency_key="nightly")
+    tag = IdempotencyKey(world.site, "nightly", lambda _: None).tag
+    claimed(world, cluster="http://other:8088", submitter=DEAD, idempotency=tag)
+    with pytest.raises(PathTaken, match="another cluster"):
+        world.client.submit(job)
+
+
+@pytest.mark.parametrize("error", [NoPermission("no"), Unavailable("away")])
+def test_settings_that_cannot_be_read_prove_no_end_either(
+    world: World, error: YarnamError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> dict[str, str]:
+        raise error
+
+    monkeypatch.setattr(world.rm, "settings", refuse)
+    claimed(world, user="you", submitter=DEAD)
+    with pytest.raises(PathTaken, match="of you"):
+        world.client.submit(saving())
 
 
 def test_a_resource_manager_that_hides_the_jobs_of_others_proves_no_end(world: World) -> None:

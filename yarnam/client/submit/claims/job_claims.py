@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
 
 from hdfs_utils import HdfsError
 from hdfs_utils import uri as uris
@@ -39,7 +40,14 @@ POLL_S = 0.5
 _ROUNDS = 20
 """Other jobs that may claim the directory and end during one submit."""
 
-_HIDES_JOBS = "yarn.webapp.filter-entity-list-by-user"
+_HIDES_JOBS = (
+    "yarn.webapp.filter-entity-list-by-user",
+    "yarn.resourcemanager.display.per-user-apps",
+)
+"""Today's name of the setting, and its former one."""
+
+_AWAITED = (ClaimState.UNDER_WAY, ClaimState.HELD)
+"""While the first submit with a key is in one of these, its job comes to be known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +164,7 @@ class JobClaims:
             elif state is ClaimState.UNSETTLED:
                 self._wait("was killed: waiting for YARN to list its job", file, GONE_LIMIT_S)
                 rounds -= 1
-            elif self._claim.idempotency and found.claim.idempotency == self._claim.idempotency:
+            elif self._is_same_key(found.claim) and state in _AWAITED:
                 if self._find_earlier():
                     return False
                 self._wait("with this idempotency key is under way", file, UNDER_WAY_LIMIT_S)
@@ -167,6 +175,9 @@ class JobClaims:
             f"{file.target.spec_key}: other jobs claim {file.target.uri} again and again",
             hint="Give each job a directory of its own.",
         )
+
+    def _is_same_key(self, claim: PathClaim) -> bool:
+        return bool(self._claim.idempotency) and claim.idempotency == self._claim.idempotency
 
     def _wait(self, why: str, file: ClaimFile, limit_s: float) -> None:
         if (notice := f"A submit to {file.target.uri} {why}") not in self._noticed:
@@ -200,10 +211,8 @@ class JobClaims:
         application = self._application_of(claim)
         if application is not None:
             return ClaimFacts(application, is_of_this_cluster=True)
-        is_here, is_hidden = claim.cluster == site.rm.url, False
-        if is_here and not is_of_user:
-            with suppress(YarnamError):
-                is_hidden = site.rm.settings().get(_HIDES_JOBS, "") == "true"
+        is_here = urlsplit(claim.cluster).hostname in site.rm.hosts
+        is_hidden = is_here and not is_of_user and self._hides_jobs()
         return ClaimFacts(
             None,
             is_of_this_cluster=is_here,
@@ -212,6 +221,15 @@ class JobClaims:
             is_submitter_gone=submitter.is_gone(claim.submitter),
             age_s=clock_s(file.files, uris.parent(file.path)) - found.written_at_s,
         )
+
+    def _hides_jobs(self) -> bool:
+        """Whether the ResourceManager shows each user only their own jobs. Where it does not show
+        its settings, it may: nobody's claim is taken over on a guess."""
+        try:
+            settings = self._site.rm.settings()
+        except YarnamError:
+            return True
+        return any(settings.get(name, "") == "true" for name in _HIDES_JOBS)
 
     def _has_started(self, claim: PathClaim) -> bool:
         path = f"{self._site.paths.job(claim.key)}/{AM_FILE}"
