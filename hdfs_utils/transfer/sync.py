@@ -151,7 +151,8 @@ def _send(
         if not is_file:
             sink.mkdirs(goal)
         names = frozenset(entry.relative for entry in changed if not entry.is_dir)
-        trees = drop_entries(sink, goal, None if is_file else names | gone)
+        replaced = names | gone | _below_replaced(changed, present)
+        trees = drop_entries(sink, goal, None if is_file else replaced)
         _move_in(sink, base, goal, changed, present, options.threads)
         if MANIFEST not in names:  # the source's own lists them
             files = (entry for entry in changed if not entry.is_dir)
@@ -163,6 +164,13 @@ def _send(
     with contextlib.suppress(HdfsError):
         staging.remove()
     return engine.resumed
+
+
+def _below_replaced(changed: list[SourceEntry], present: dict[str, SourceEntry]) -> frozenset[str]:
+    """What goes with a directory in whose place a file comes."""
+    files = [entry.relative for entry in changed if not entry.is_dir]
+    roots = tuple(f"{name}/" for name in files if name in present and present[name].is_dir)
+    return frozenset(name for name in present if name.startswith(roots)) if roots else frozenset()
 
 
 def _move_in(

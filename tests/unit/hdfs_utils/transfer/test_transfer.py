@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,19 @@ def test_a_new_file_and_a_replaced_directory_are_listed(
     (tmp_path / "pkg" / "one").write_bytes(b"1")
     put(fs, tmp_path / "pkg", "/d/t/pkg", manifest=False)
     assert is_true(fs, "/d/t")
+
+
+def test_a_file_in_the_place_of_a_directory_takes_its_entries_along(
+    fs: MemoryFiles, tree: Path
+) -> None:
+    put(fs, tree, "/d/t")
+    shutil.rmtree(tree / "pkg")
+    (tree / "pkg").write_text("a file now")
+    transfer.sync(LocalFileSystem(), str(tree), fs, "/d/t")
+    listed = read_manifest(fs, "/d/t")
+    assert listed is not None
+    assert "pkg" in listed
+    assert [name for name in listed if name.startswith("pkg/")] == []
 
 
 def test_a_sync_keeps_the_manifest_true(fs: MemoryFiles, tree: Path) -> None:
