@@ -123,7 +123,7 @@ class ResourceManager:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """Of all ResourceManagers of the cluster: after a failover another one answers."""
+        """The hosts of all ResourceManagers: after a failover another one answers."""
         with self._lock:
             return frozenset(urlsplit(url).hostname or "" for url in self._urls)
 
