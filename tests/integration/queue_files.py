@@ -21,16 +21,13 @@ def more_queues(
     cluster: EmbeddedCluster, environ: Mapping[str, str], queues: str
 ) -> Iterator[None]:
     """The cluster's own queues and these (XML below root), at once; afterwards its own again."""
-    path = cluster.plan.paths.queues("fair")
-    own = path.read_text()
-    end = own.index("</queue>\n  <queuePlacementPolicy>")
-    try:
-        path.write_text(own[:end] + queues + own[end:])
-        refresh(environ)
+
+    def with_queues(own: str) -> str:
+        end = own.index("</queue>\n  <queuePlacementPolicy>")
+        return own[:end] + queues + own[end:]
+
+    with _changed(cluster, environ, with_queues):
         yield
-    finally:
-        path.write_text(own)
-        refresh(environ)
 
 
 @contextmanager
@@ -38,12 +35,24 @@ def placement_rules(
     cluster: EmbeddedCluster, environ: Mapping[str, str], rules: str
 ) -> Iterator[None]:
     """These placement rules instead of the cluster's own; afterwards its own again."""
+
+    def with_rules(own: str) -> str:
+        before, opening, rest = own.partition("<queuePlacementPolicy>")
+        assert opening
+        return before + opening + rules + rest[rest.index("</queuePlacementPolicy>") :]
+
+    with _changed(cluster, environ, with_rules):
+        yield
+
+
+@contextmanager
+def _changed(
+    cluster: EmbeddedCluster, environ: Mapping[str, str], change: Callable[[str], str]
+) -> Iterator[None]:
     path = cluster.plan.paths.queues("fair")
     own = path.read_text()
-    before, opening, rest = own.partition("<queuePlacementPolicy>")
-    assert opening
     try:
-        path.write_text(before + opening + rules + rest[rest.index("</queuePlacementPolicy>") :])
+        path.write_text(change(own))
         refresh(environ)
         yield
     finally:

@@ -173,12 +173,14 @@ class ApplicationMaster:
         self._inbox.open()
         aside: list[asyncio.Task[None]] = []
         try:
-            where = await self._open()
             loop = asyncio.get_running_loop()
+            # YARN's placement rules may have chosen another queue than the spec: it is asked while
+            # the journal is read.
+            aside.append(loop.create_task(self._follow_queue()))
+            where = await self._open()
             # Clients only read it: the agents have the address in their environment.
             aside.append(loop.create_task(self._announce(where)))
             aside.append(loop.create_task(self._watch()))
-            aside.append(loop.create_task(self._follow_queue()))
             verdict = self._addressed(await self._serve())
             await self._farewell(verdict)
         finally:
@@ -530,13 +532,13 @@ class ApplicationMaster:
     async def _follow_queue(self) -> None:
         """Where YARN has the job, its share, ticket and policy are."""
         while True:
-            await self._ports.sleep(self._settings.queue_period_s)
             try:
                 known = self._record.job.queue
                 ask = partial(self._ports.queue_now, known)
                 self._moved_to(await self._executors.courtesy.call(ask))
             except Exception:  # The job runs on in the queue that it knows.
                 log.exception("cannot ask which queue the job is in")
+            await self._ports.sleep(self._settings.queue_period_s)
 
     def _moved_to(self, reported: str) -> None:
         record, facts = self._record, self._facts

@@ -236,10 +236,12 @@ async def am_world(
     used: int = 0,
     snapshots: FakeSharedSnapshots | None = None,
     can_be_shown: bool = True,
+    queue_now: str = "",
 ) -> AsyncIterator[AmWorld]:
     """``used``: GPUs of each node that are taken."""
     limits = settings or AmSettings()
     world = AmWorld(spec or job(), disk or Disk(), am_attempt, limits, hall, snapshots)
+    world.queue_now = queue_now
     if used:
         world.view.shown = cluster(used=used)
     if world.ticket_queue is not None:

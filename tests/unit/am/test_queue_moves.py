@@ -76,3 +76,12 @@ async def test_a_queue_that_yarn_does_not_name_in_full_is_the_jobs_own(reported:
         world.queue_now = reported
         await world.advance(LOOK_S + 5.0)
         assert (status_of(world).queue, status_of(world).requested_queue) == (SPEC_QUEUE, "")
+
+
+@pytest.mark.asyncio
+async def test_placement_rules_are_known_before_the_first_ticket() -> None:
+    room = hall()
+    async with am_world(WHOLE, hall=room, used=1, queue_now=NEW_QUEUE) as world:
+        await pass_time(world, 10.0)
+        assert queues_shown(room) == {NEW_QUEUE}
+        assert (status_of(world).queue, status_of(world).requested_queue) == (NEW_QUEUE, SPEC_QUEUE)

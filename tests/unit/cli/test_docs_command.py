@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from tests.unit.architecture.test_prose import texts
 from yarnam.cli.setup.docs_command import command
 
 ROOT = Path(__file__).parents[3]
@@ -17,22 +16,12 @@ NAMED = re.compile(r"yarnam docs ([a-z-]+)")
 OF_THE_REPOSITORY = re.compile(r"docs/[\w-]+/[\w-]+\.md")
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Each string of the product but docstrings, with its place."""
-    for path in sorted((ROOT / "yarnam").rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        prose = {
-            id(node.value)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        }
-        for node in ast.walk(tree):
-            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-            if is_text and id(node) not in prose:
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
-
-
-TEXTS = list(texts())
+TEXTS = [
+    (f"{path.relative_to(ROOT)}:{line}", text)
+    for path in sorted((ROOT / "yarnam").rglob("*.py"))
+    for line, text in texts(path)[0]
+]
+"""Each string of the product but docstrings, with its place."""
 
 
 def run(*args: str) -> tuple[int, str]:

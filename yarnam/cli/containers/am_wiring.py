@@ -118,14 +118,11 @@ def serve(
 ) -> int:
     """Run the AM attempt to its end; the process's exit code. ``in_use``: what ``tokens`` has in
     place of what YARN gave it, and gives agents."""
-    given = decode(_local(LOCAL_JOB_FILE), JobRecord)
-    record = _in_its_queue(given, application)
-    is_moved = record.job.queue != given.job.queue
+    record = decode(_local(LOCAL_JOB_FILE), JobRecord)
     facts = AmFacts(
         application,
         am_attempt,
         _tracking_url(record, application),
-        requested_queue=given.job.queue if is_moved else "",
         is_last_attempt=am_attempt >= record.job.am.attempts,
     )
     mailbox = GrpcMailbox(
@@ -171,17 +168,6 @@ def serve(
         if session is not None:
             session.close()
     return 0
-
-
-def _in_its_queue(record: JobRecord, application: str) -> JobRecord:
-    """YARN's placement rules may have chosen another queue than the spec. Share, tickets and policy
-    are those of the queue that the job is in."""
-    rm = ResourceManager(_rm_urls(record), who=_who(record.job.user))
-    reported = _queue_now(rm, application, record.job.queue)
-    if reported == record.job.queue:
-        return record
-    log.warning("YARN has put the job into queue %s, not %s", reported, record.job.queue)
-    return replace(record, job=replace(record.job, queue=reported))
 
 
 def _queue_now(rm: ResourceManager, application: str, known: str) -> str:

@@ -31,11 +31,7 @@ def lint_file(
 
     ``site``: the directory of a Hadoop configuration; ``cluster``: a snapshot by ``yarnam nodes
     --save``. Raises UsageError (no such file), BadConfig (no XML)."""
-    settings = None
-    if site:
-        check_conf_dir(Path(site), "--site")
-        settings = read_settings(site, *SITE_FILES)
-    nodes = read_snapshot(cluster).nodes if cluster else ()
+    settings, nodes = _surroundings(site, cluster)
     return _lint(read_xml(path), settings, nodes, hadoop)
 
 
@@ -48,9 +44,8 @@ def fixed_file(
 ) -> tuple[bytes, int, tuple[Finding, ...]]:
     """The file at ``path`` with what its findings propose, how many proposals were written, and the
     findings that are left. Raises as ``lint_file``."""
-    found = lint_file(path, site=site, cluster=cluster, hadoop=hadoop)
-    settings = read_settings(site, *SITE_FILES) if site else None
-    nodes = read_snapshot(cluster).nodes if cluster else ()
+    settings, nodes = _surroundings(site, cluster)
+    found = _lint(read_xml(path), settings, nodes, hadoop)
     text, count = Path(path).read_bytes(), 0
     for _ in range(MOST_ROUNDS):
         text, written = with_fixes(text, found)
@@ -59,6 +54,14 @@ def fixed_file(
         count += written
         found = _lint(parse_xml(text), settings, nodes, hadoop)
     return text, count, found
+
+
+def _surroundings(site: str, cluster: str) -> tuple[Mapping[str, str] | None, tuple[Node, ...]]:
+    """The site's settings and the cluster's nodes, if given."""
+    if site:
+        check_conf_dir(Path(site), "--site")
+    settings = read_settings(site, *SITE_FILES) if site else None
+    return settings, read_snapshot(cluster).nodes if cluster else ()
 
 
 def _lint(

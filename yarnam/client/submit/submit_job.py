@@ -94,7 +94,7 @@ def _submit(
     checked = check_job(site, job, seed=key, record=input_preflight.record_proved)
     for warning in (w for outcome in checked.inputs for w in outcome.warnings):
         report(warning)
-    claims = _claims(site, job, key, others, idempotency_key, report)
+    claims = JobClaims(site, job, key, others, report, idempotency_key)
     staging = JobUpload(site, key, report)
     attempt = _Attempt(site, launcher, staging, claims, report, idempotency_key)
     try:
@@ -123,27 +123,6 @@ def _submit(
     if end_s is not None and LOCAL_KEYTAB_FILE not in staged.am_files:
         report(tokens_notice(application, end_s))
     return Submitted(application, staging.key, staging.job_dir, staged.record.job)
-
-
-def _claims(
-    site: Site,
-    job: JobSpec,
-    key: str,
-    others: OtherJobs,
-    idempotency_key: idempotency.IdempotencyKey | None,
-    report: ReportProgress,
-) -> JobClaims:
-    if idempotency_key is None:
-        return JobClaims(site, job, key, others, report=report)
-    return JobClaims(
-        site,
-        job,
-        key,
-        others,
-        idempotency=idempotency_key.tag,
-        find_earlier=lambda: idempotency_key.earlier_submit() is not None,
-        report=report,
-    )
 
 
 def _with_site_rules(site: Site, job: JobSpec) -> JobSpec:

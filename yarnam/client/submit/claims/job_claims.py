@@ -28,6 +28,7 @@ from yarnam.client.submit.claims.claim_decision import (
     ClaimState,
     state_of,
 )
+from yarnam.client.submit.idempotency import IdempotencyKey
 from yarnam.client.user_paths import tag_of
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.printable import MOST_SHOWN_AT_S, duration, within
@@ -70,9 +71,8 @@ class JobClaims:
         job: the job that is submitted.
         key: of the job's directory.
         others: the jobs that may hold its directories.
-        idempotency: the application tag of the job's idempotency key; empty if it has none.
-        find_earlier: whether this idempotency key has started a job by now.
         report: gets what the user waits for.
+        idempotency_key: the job's; ``None`` if it has none.
     """
 
     def __init__(
@@ -81,18 +81,17 @@ class JobClaims:
         job: JobSpec,
         key: str,
         others: OtherJobs,
-        *,
-        idempotency: str = "",
-        find_earlier: Callable[[], bool] = lambda: False,
-        report: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None],
+        idempotency_key: IdempotencyKey | None = None,
     ) -> None:
         self._site = site
         self._targets = claimed_paths(job)
-        self._find_earlier = find_earlier
+        self._idempotency_key = idempotency_key
         self._others = others
         self._report = report
+        tag = "" if idempotency_key is None else idempotency_key.tag
         self._claim = PathClaim(
-            key, site.user, job.name, site.rm.url, submitter.this_process(), idempotency
+            key, site.user, job.name, site.rm.url, submitter.this_process(), tag
         )
         self._taken: list[ClaimFile] = []
         self._made: list[tuple[ClaimFile, list[str]]] = []
@@ -164,8 +163,8 @@ class JobClaims:
             elif state is ClaimState.UNSETTLED:
                 self._wait("was killed: waiting for YARN to list its job", file, GONE_LIMIT_S)
                 rounds -= 1
-            elif self._is_same_key(found.claim) and state in _AWAITED:
-                if self._find_earlier():
+            elif (same := self._same_key(found.claim)) is not None and state in _AWAITED:
+                if same.earlier_submit() is not None:
                     return False
                 self._wait("with this idempotency key is under way", file, UNDER_WAY_LIMIT_S)
                 rounds -= 1
@@ -176,8 +175,9 @@ class JobClaims:
             hint="Give each job a directory of its own.",
         )
 
-    def _is_same_key(self, claim: PathClaim) -> bool:
-        return bool(self._claim.idempotency) and claim.idempotency == self._claim.idempotency
+    def _same_key(self, claim: PathClaim) -> IdempotencyKey | None:
+        """The job's idempotency key, if the claim is that of another submit with it."""
+        return self._idempotency_key if claim.idempotency == self._claim.idempotency else None
 
     def _wait(self, why: str, file: ClaimFile, limit_s: float) -> None:
         if (notice := f"A submit to {file.target.uri} {why}") not in self._noticed:
