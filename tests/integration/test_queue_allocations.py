@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.yarn, pytest.mark.long, pytest.mark.timeout(900)]
 
 CONFIGURATIONS = 60
 APPLICATIONS = 24
-"""In each, on average."""
+"""In each."""
 SEED = 21
 SIZE = Resources(2_000_000, 800, 160)
 """No configuration has more."""
@@ -73,11 +73,17 @@ class Nobody:
 
 def asks(dice: random.Random, leaves: list[str]) -> list[tuple[str, Resources]]:
     """A queue and what is asked for there, in the order of submission."""
+    of_configuration: dict[str, list[str]] = {}
+    for leaf in leaves:
+        of_configuration.setdefault(leaf.split(".")[1], []).append(leaf)
+    # Otherwise a configuration of few leaves among many could be left out.
+    configurations = list(of_configuration) * APPLICATIONS
+    dice.shuffle(configurations)
     found = []
-    for _ in range(CONFIGURATIONS * APPLICATIONS):
+    for configuration in configurations:
         memory = dice.randint(LEAST, MOST) * STEP_MIB
         size = Resources(memory, dice.randint(1, 60), dice.choice([0, 1, 1, 2, 4, 8]))
-        found.append((dice.choice(leaves), size))
+        found.append((dice.choice(of_configuration[configuration]), size))
     return found
 
 
