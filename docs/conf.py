@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 from pygments.lexers.special import TextLexer  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
@@ -19,7 +19,10 @@ author = "the yarnam authors"
 copyright = "2026, the yarnam authors"  # noqa: A001
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = [
+    *("myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"),
+    "glossary_links",
+]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "examples"]
 nitpicky = False
@@ -29,13 +32,16 @@ smartquotes = False
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 # Links to files of the repository are checked by tests/unit/docs/test_links.py.
-suppress_warnings = ["myst.xref_missing"]
+# Errors of the two packages share names; a docstring names those of its own package.
+suppress_warnings = ["myst.xref_missing", "ref.python"]
 
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 
 html_theme = "furo"
 html_extra_path = ["llms.txt"]
+html_static_path = ["static"]
+html_css_files = ["words.css"]
 html_title = f"yarnam {__version__}"
 
 

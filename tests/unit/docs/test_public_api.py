@@ -48,6 +48,11 @@ def test_a_public_module_exists(module: str) -> None:
     assert importlib.util.find_spec(module) is not None
 
 
+def test_each_has_every_name_in_the_reference() -> None:
+    pages = "".join(page.read_text() for page in (PAGE.parent / "api").glob("*.md"))
+    assert sorted(re.findall(r"automodule:: (.+)", pages)) == sorted(PUBLIC)
+
+
 def test_the_pages_import_public_modules_only() -> None:
     found = {f"{block}: {pair}" for block in SHOWN for pair in imports(source_of(block))}
     assert len(found) > 20
