@@ -73,3 +73,19 @@ def test_every_page_is_in_a_table_of_contents() -> None:
     }
     assert pages - named == {(ROOT / "docs" / "index.md").resolve()}
     assert named <= pages
+
+
+def test_names_of_tests_stand_in_the_evidence_alone() -> None:
+    """How a figure was had is for who doubts it, and on the pages of contributors."""
+    contributors = {"architecture.md", "contribute.md", "extend.md", "first-change.md", "support.md"}
+    pages = [
+        page
+        for page in PAGES
+        if page.is_relative_to(ROOT / "docs")
+        and not {"evidence", "adr", "examples"} & set(page.parts)
+        and page.name not in contributors
+    ]
+    assert len(pages) > 60
+    # The figures of this page move with its next measurement.
+    named = {page.name for page in pages if re.search(r"tests/\w+/|make bench", page.read_text())}
+    assert named <= {"first-causes.md"}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 REQUESTS_PER_S = 1.0
 """Requests that a job may make over time: twice the need of the first in the queue, which polls
-every 2 s (docs/explanation/cluster-cost.md)."""
+every 2 s (docs/evidence/cluster-cost.md)."""
 
 BURST = 30
 """Requests in one burst: a start, a claim and a growing gang may coincide."""

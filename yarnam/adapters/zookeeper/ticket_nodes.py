@@ -60,7 +60,7 @@ for nodes that the caller names. Names that are gone are forgotten."""
 NEW_AT_ONCE = 50
 """Unknown nodes that one look reads, those of the smallest numbers first: after ZooKeeper has lost
 all sessions, the nodes of 1,000 jobs are unknown to each of 1,000 readers, who ask some 34 times a
-second in all (docs/explanation/cluster-cost.md). A job behind that many waits at the longest
+second in all (docs/evidence/cluster-cost.md). A job behind that many waits at the longest
 interval anyway, and a claim reads all of them."""
 
 BATCH = 500

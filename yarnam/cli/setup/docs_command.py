@@ -19,7 +19,7 @@ FOLDERS = (
     Path(sys.prefix) / "share" / "doc" / "yarnam",
 )
 """Where the pages are: in a clone, and where a wheel puts them."""
-SECTIONS = ("start", "tutorial", "how-to", "troubleshoot", "explanation", "reference")
+SECTIONS = ("start", "tutorial", "how-to", "troubleshoot", "explanation", "evidence", "reference")
 """Of two pages with one name the first one goes by it alone."""
 
 
