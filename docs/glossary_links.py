@@ -16,6 +16,8 @@ UNUSUAL = {
 }
 """Words of one part that mean the same wherever they stand. Phrases always do."""
 
+NOT_PROSE = (nodes.literal, nodes.reference, nodes.title, nodes.literal_block, nodes.caption)
+
 
 def anchor_of(row: str) -> str:
     return nodes.make_id(f"word-{row}")
@@ -55,10 +57,9 @@ def with_links(app: Sphinx, doctree: nodes.document, page: str) -> None:
     pattern = re.compile(rf"(?<![\w-])({either})s?(?![\w-])")
     seen: set[str] = set()
     for text in list(doctree.findall(nodes.Text)):
-        inside = (nodes.literal, nodes.reference, nodes.title, nodes.literal_block, nodes.caption)
-        if not any(isinstance(above, nodes.paragraph) for above in parents(text)) or any(
-            isinstance(above, inside) for above in parents(text)
-        ):
+        around = parents(text)
+        is_prose = any(isinstance(one, nodes.paragraph) for one in around)
+        if not is_prose or any(isinstance(one, NOT_PROSE) for one in around):
             continue
         new: list[nodes.Node] = []
         end = 0

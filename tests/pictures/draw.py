@@ -20,8 +20,14 @@ def drawn() -> dict[str, str]:
         from tests.pictures.diagrams import diagrams
         from tests.pictures.scenes import terminal_pictures
         from tests.pictures.timeline import timeline_picture
+        from tests.pictures.what_if import what_if_picture
 
-        return {**terminal_pictures(), **diagrams(), "all-or-none.svg": timeline_picture()}
+        return {
+            **terminal_pictures(),
+            **diagrams(),
+            "all-or-none.svg": timeline_picture(),
+            "what-if.svg": what_if_picture(),
+        }
     finally:
         if zone is None:
             del os.environ["TZ"]

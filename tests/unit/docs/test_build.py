@@ -24,4 +24,7 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "html" / "tutorial" / "first-job.html").exists()
+    page = (tmp_path / "html" / "explanation" / "lost-tasks.html").read_text()
+    # The first use of a glossary word leads to its row, and only the first.
+    assert page.count('href="../reference/glossary.html#word-gang"') == 1
+    assert 'id="word-gang"' in (tmp_path / "html" / "reference" / "glossary.html").read_text()

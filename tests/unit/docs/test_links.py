@@ -77,7 +77,13 @@ def test_every_page_is_in_a_table_of_contents() -> None:
 
 def test_names_of_tests_stand_in_the_evidence_alone() -> None:
     """How a figure was had is for who doubts it, and on the pages of contributors."""
-    contributors = {"architecture.md", "contribute.md", "extend.md", "first-change.md", "support.md"}
+    contributors = {
+        "architecture.md",
+        "contribute.md",
+        "extend.md",
+        "first-change.md",
+        "support.md",
+    }
     pages = [
         page
         for page in PAGES
