@@ -112,7 +112,7 @@ class LocalFileSystem(BaseFileSystem):
         a thousand small files are settled in the time of a few.
         """
         plain = self.own_path(path)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with _translated("create", plain):
             descriptor = os.open(plain, flags, 0o644)
             try:

@@ -11,7 +11,8 @@ holds
   of its lines; a torn one counts as none;
 - ``tree/``, ``parts/``: the data.
 
-A directory is taken over when its owner is dead: a process of this host that is gone, or one of
+A directory is taken over when the same user made it, nobody else can write there, and its owner is
+dead: a process of this host that is gone, or one of
 another host that has not been heard of for 10 minutes. Of two who want it one has the rename, and
 the other begins afresh. Others with the same target are swept.
 """
@@ -196,31 +197,52 @@ class StagingDir:
 
 def claim_staging(fs: FileSystem, target: str, identity: str, options: Options) -> StagingDir:
     """The staging directory for a target, an earlier run's where its owner is dead."""
-    resume = options.resume
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
-    own = _name(target, digest)
-    _sweep(fs, target, own)
-    if not resume or not _is_abandoned(fs, own, default=True):
-        own = _name(target, f"{digest}-{uuid.uuid4().hex[:8]}")
+    shared = _name(target, digest)
+    own = _name(target, f"{digest}-{uuid.uuid4().hex}")
+    _sweep(fs, target, shared)
+    fs.mkdirs(uris.parent(target))
+    fs.mkdirs(own, 0o700)
     finished: dict[str, Finished] = {}
-    if resume and fs.exists(own):
-        try:
-            finished = _take_over(fs, own)
-        except NotFound:
-            own = _name(target, f"{digest}-{uuid.uuid4().hex[:8]}")
-        else:
-            if not finished:
-                fs.delete(own, recursive=True)
     try:
         fs.mkdirs(uris.join(own, StagingOwner.this().name))
+        if options.resume:
+            own, finished = _as_shared(fs, own, shared)
         staging = StagingDir(fs, own, finished, options.journal_s)
-        staging.start(resume)
+        staging.start(options.resume)
     except BaseException:
         if not finished:
             with contextlib.suppress(HdfsError):
                 fs.delete(own, recursive=True)
         raise
     return staging
+
+
+def _as_shared(fs: FileSystem, own: str, shared: str) -> tuple[str, dict[str, Finished]]:
+    """The new directory under the name that the next run looks for; or, in its place, what an
+    earlier run left there. Where others have that name, the new one keeps its own."""
+    if fs.exists(shared):
+        if not _is_ours_alone(fs, shared, own) or not _is_abandoned(fs, shared):
+            return own, {}
+        try:
+            finished = _take_over(fs, shared)
+        except NotFound:
+            return own, {}
+        fs.delete(own if finished else shared, recursive=True)
+        if finished:
+            return shared, finished
+    try:
+        fs.rename(own, shared)
+    except HdfsError:
+        return own, {}
+    return shared, {}
+
+
+def _is_ours_alone(fs: FileSystem, path: str, own: str) -> bool:
+    """Whether this user made it, and nobody else can write there: in a directory such as /tmp
+    another user may have left a directory of this name, with files or links of his own in it."""
+    found = fs.stat(path)
+    return found.is_dir and found.owner == fs.stat(own).owner and not found.permission & 0o022
 
 
 def _take_over(fs: FileSystem, own: str) -> dict[str, Finished]:
@@ -265,18 +287,15 @@ def _sweep(fs: FileSystem, target: str, own: str) -> None:
         for status in fs.list(uris.parent(target)):
             digest = uris.name(status.path).removesuffix(SUFFIX).rpartition(".")[2]
             is_ours = status.path == _name(target, digest) and status.path != own
-            if is_ours and _is_abandoned(fs, status.path, default=False):
+            if is_ours and _is_abandoned(fs, status.path):
                 fs.delete(status.path, recursive=True)
 
 
-def _is_abandoned(fs: FileSystem, path: str, default: bool) -> bool:
-    if not fs.exists(path):
-        return default
+def _is_abandoned(fs: FileSystem, path: str) -> bool:
     owner = _owner_of(fs, path)
     if owner is not None and owner.host == socket.gethostname():
         return not owner.lives_here
-    is_silent = time.time() * 1000 - fs.stat(path).mtime_ms > DEAD_S * 1000
-    return is_silent or (owner is None and default)
+    return time.time() * 1000 - fs.stat(path).mtime_ms > DEAD_S * 1000
 
 
 def _owner_of(fs: FileSystem, path: str) -> StagingOwner | None:

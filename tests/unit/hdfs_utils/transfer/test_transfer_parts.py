@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import shutil
 import threading
 import time
 from dataclasses import replace
@@ -22,6 +24,7 @@ from hdfs_utils.transfer.file_copy import SmallFileWriter
 from hdfs_utils.transfer.options import SENDING
 from hdfs_utils.transfer.progress_bar import PlainProgress
 from hdfs_utils.transfer.staging_dir import DEAD_S, StagingOwner
+from hdfs_utils.transfer.tree_transfer import SETTLE_TOGETHER
 from tests.fakes.files import MemoryFiles, fail_on
 
 LOCAL = LocalFileSystem()
@@ -36,7 +39,8 @@ def fs() -> MemoryFiles:
 
 def interrupted(fs: MemoryFiles, tree: Path, options: Options) -> str:
     """The hidden directory of a put that broke off at its end, and whose process is gone."""
-    fs.fail = fail_on("rename", Unavailable("down"), times=9)
+    # The first gives the hidden directory its name.
+    fs.fail = fail_on("rename", Unavailable("down"), times=9, after=1)
     with pytest.raises(Unavailable):
         transfer.copy(LOCAL, str(tree), fs, "/t", options)
     fs.fail = lambda _operation, _path: None
@@ -100,6 +104,53 @@ def test_a_journal_that_is_none_is_warned_of(
     assert transfer.copy(LOCAL, str(tree), fs, "/t", options).resumed == 0
     assert "/journal/" in caplog.text
     assert "is not believed" in caplog.text
+
+
+@pytest.mark.parametrize("change", ["owner", "mode"])
+def test_what_others_could_have_planted_is_left_alone(
+    fs: MemoryFiles, tmp_path: Path, change: str
+) -> None:
+    """The name of the directory can be foretold, and anybody may make it in a place like /tmp."""
+    tree, options = tree_of(tmp_path), Options(part=4000)
+    left = interrupted(fs, tree, options)
+    fs.write_bytes(f"{left}/tree/a", b"planted" * 300, overwrite=True)
+    if change == "owner":
+        fs.chown(left, "mallory")
+    else:
+        fs.chmod(left, 0o777)
+    done = transfer.copy(LOCAL, str(tree), fs, "/t", options)
+    assert done.resumed == 0
+    assert fs.read_bytes("/t/a") == b"a" * 1500
+
+
+def test_a_planted_link_is_not_followed(fs: MemoryFiles, tmp_path: Path) -> None:
+    """To the local disk: every file of the tree leads to one of the victim's."""
+    tree = tree_of(tmp_path)
+    for number in range(SETTLE_TOGETHER):
+        (tree / f"small-{number}").write_bytes(b"s")
+    transfer.copy(LOCAL, str(tree), fs, "/t", Options())
+    mine, target = tmp_path / "bashrc", tmp_path / "shared" / "t"
+    mine.write_text("mine")
+    target.parent.mkdir()
+    seen: set[Path] = set()
+    fs.fail = lambda _operation, _path: seen.update(target.parent.iterdir())
+    transfer.copy(fs, "/t", LOCAL, str(target), Options(part=4000))
+    fs.fail = lambda _operation, _path: None
+    shutil.rmtree(target)
+    planted = min((path for path in seen if path != target), key=lambda path: len(path.name))
+    dead = replace(StagingOwner.this(), start="longago")
+    (planted / dead.name).mkdir(parents=True)
+    (planted / "tree").mkdir()
+    for file in tree.iterdir():
+        (planted / "tree" / file.name).symlink_to(mine)
+    # With something finished an earlier run's directory is kept.
+    line = json.dumps(["a", 1500, 0, 0]).encode() + b"\n"
+    (planted / "journal").mkdir()
+    (planted / "journal" / "00000000.jsonl").write_bytes(line + b"%08x\n" % crc32c(line))
+    planted.chmod(0o777)
+    transfer.copy(fs, "/t", LOCAL, str(target), Options(part=4000))
+    assert mine.read_text() == "mine"
+    assert (target / "b").read_bytes() == b"b" * 1500
 
 
 def test_another_run_that_lives_is_left_alone(fs: MemoryFiles, tmp_path: Path) -> None:
