@@ -209,6 +209,7 @@ def test_a_run_that_decides_without_end_stops_and_says_when(
     report = made("gandiva", 8, trace).report
     assert (report.unfinished, report.decisions) == (2, 1000)
     assert report.stopped_at_s == pytest.approx(60_000.0, rel=0.01)
+    assert report.used_share == pytest.approx(1.0, abs=0.01)
     assert made("fifo", 8, trace).report.stopped_at_s is None
 
 

@@ -24,6 +24,7 @@ from yarnam.core.policies.queue_schedule import QueueSchedule, decide_by_schedul
 from yarnam.core.policies.schedule import JobDecision
 from yarnam.core.queue_client import admission_rules
 from yarnam.core.queue_client.ticket_list import TicketList
+from yarnam.sim import simulation
 from yarnam.sim.gangs import policy_reports, queue_driver
 from yarnam.sim.ideal.ideal_report import IdealRow
 from yarnam.sim.ideal.ideal_run import OnRow, run
@@ -199,3 +200,14 @@ def test_memory_is_that_of_living_jobs() -> None:
     finally:
         tracemalloc.stop()
     assert (kept[300] - kept[100]) / 200 < 500
+
+
+def test_a_run_of_centuries_stops_and_says_when(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A waiting job looks every few seconds, however long the others run."""
+    monkeypatch.setattr(simulation, "LEAST_MOST_EVENTS", 1000)
+    monkeypatch.setattr(simulation, "EVENTS_PER_JOB", 1000)
+    report = on_yarn("fifo", [TraceJob(f"j{number}", 0.0, 1e10, 8) for number in range(2)]).report
+    assert report.unfinished == 2
+    assert report.stopped_at_s is not None
+    assert 100.0 < report.stopped_at_s < 1e9
+    assert 0.9 < report.used_share <= 1.0

@@ -4,7 +4,7 @@ byte, in any process. ``stream`` plays the same and keeps nothing of what is ove
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from yarnam.core.policies.chosen_policy import ActivePolicy
@@ -28,6 +28,11 @@ from yarnam.sim.yarn_model.resource_manager import SimResourceManager
 MOST_JOBS = 1 << 40
 """The most jobs of one run: their submissions are numbered before all events that follow from them,
 so that the order of two calls at one instant is always the same."""
+
+EVENTS_PER_JOB, LEAST_MOST_EVENTS = 200_000, 5_000_000
+"""``stream`` stops after this many events for each job submitted so far, and no sooner than after
+the second number. A job of one week has some 120,000 looks; one of a century would not end. The
+figures are our own choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +97,25 @@ def stream(
     on_record: Callable[[JobRecord], None],
     on_gpus: Callable[[float, int], None],
     trace: Trace | None = None,
-) -> None:
+) -> float | None:
     """A trace of any length, by the time of submission. A job is taken from ``jobs`` when the one
-    before it has been submitted, and forgotten after ``on_record`` has had its record."""
+    before it has been submitted, and forgotten after ``on_record`` has had its record. Returns the
+    time at which it was stopped because it had more events than its jobs account for."""
     world = _world(settings, trace, keeps_past=False)
     world.on_end, world.on_gpus = on_record, on_gpus
-    _run((JobRecord(job) for job in jobs), world, settings)
+    submitted = 0
+
+    def records() -> Iterator[JobRecord]:
+        nonlocal submitted
+        for job in jobs:
+            submitted += 1
+            yield JobRecord(job)
+
+    def most_events() -> int:
+        return max(LEAST_MOST_EVENTS, EVENTS_PER_JOB * submitted)
+
+    is_quiet = _run(records(), world, settings, most_events)
+    return None if is_quiet else world.timeline.now_s
 
 
 def _world(settings: SimSettings, trace: Trace | None, *, keeps_past: bool = True) -> World:
@@ -116,7 +134,12 @@ def _world(settings: SimSettings, trace: Trace | None, *, keeps_past: bool = Tru
     )
 
 
-def _run(records: Iterable[JobRecord], world: World, settings: SimSettings) -> bool:
+def _run(
+    records: Iterable[JobRecord],
+    world: World,
+    settings: SimSettings,
+    most_events: Callable[[], int] | None = None,
+) -> bool:
     """``records`` are in the order of submission. ``True`` means nothing is left to happen."""
     timeline, coming = world.timeline, iter(records)
     observers = _ScheduleObservers(world, settings)
@@ -133,7 +156,7 @@ def _run(records: Iterable[JobRecord], world: World, settings: SimSettings) -> b
     submit_next(timeline.reserve(MOST_JOBS))
     for fault in settings.faults:
         timeline.at(fault.at_s, _fault(fault, world.rm))
-    return timeline.run(settings.limit_s)
+    return timeline.run(settings.limit_s, most_events)
 
 
 def _fault(fault: Fault, rm: SimResourceManager) -> Call:

@@ -64,12 +64,19 @@ class Timeline:
     def after(self, delay_s: float, call: Call) -> Appointment:
         return self.at(self.now_s + delay_s, call)
 
-    def run(self, until_s: float) -> bool:
-        """Make all calls up to that time. ``True`` means nothing is left to come."""
+    def run(self, until_s: float, most_calls: Callable[[], int] | None = None) -> bool:
+        """Make all calls up to that time, and no more than ``most_calls`` returns by then. ``True``
+        means nothing is left to come."""
         heap = self._heap
+        made, most = 0, 0
         while heap and heap[0][0] <= until_s:
+            if most_calls is not None and made >= most:
+                most = most_calls()
+                if made >= most:
+                    break
             at_s, _, appointment = heapq.heappop(heap)
             if appointment.call is not None:
                 self.now_s = at_s
+                made += 1
                 appointment.call()
         return not any(appointment.call is not None for _, _, appointment in heap)

@@ -9,6 +9,7 @@ import pytest
 
 from tools import convert_trace
 from yarnam.cli.shell import run
+from yarnam.client.planning.traces import trace_file
 from yarnam.client.planning.traces.trace_formats import FORMATS, FORMER
 from yarnam.client.planning.traces.trace_reading import fitting, read_jobs
 from yarnam.errors import UsageError
@@ -132,3 +133,12 @@ def test_the_rates_of_gavel_are_refused_with_their_converter(
 ) -> None:
     assert run(["sim", "compare", "--trace", "x", "--nodes", "1", "--rates", "f"]) == 64
     assert "tools/convert_trace.py, which takes --rates" in capsys.readouterr().err
+
+
+def test_a_file_of_very_many_values_is_refused_before_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_file, "MAX_VALUES", 1000)
+    (tmp_path / "t.json").write_text("[" + ",".join(["[]"] * 1001) + "]")
+    with pytest.raises(UsageError, match="more than 1,000 values"):
+        read_jobs(str(tmp_path / "t.json"), "philly")

@@ -42,8 +42,10 @@ def policy_lines(found: Sequence[PolicyFigures]) -> Iterator[Line]:
     for one in found:
         report = one.report
         if report.stopped_at_s is not None:
+            # The model of YARN counts events, which say nothing to a reader.
+            decided = f"after {report.decisions:,} decisions, " if report.decisions else ""
             yield (
-                f"{one.name}: stopped after {report.decisions:,} decisions, "
+                f"{one.name}: stopped {decided}"
                 f"{duration(report.stopped_at_s)} after the first submission: "
                 f"{report.unfinished:,} jobs had not ended."
             )

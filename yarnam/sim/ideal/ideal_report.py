@@ -66,7 +66,7 @@ class IdealReport:
     makespan_s: float
     """The last end, since the first submission."""
     used_share: float
-    """GPU time of running gangs, of all until the last end."""
+    """GPU time of running gangs, of all until the last end, or until the run was stopped."""
     suspensions: int
     """Starts anew, but for those of another size."""
     resizes: int
@@ -95,9 +95,12 @@ class Figures:
         self._starts += row.starts
         self._resizes += row.resizes
 
-    def report(self, name: str, unfinished: int, decisions: int) -> IdealReport:
+    def report(
+        self, name: str, unfinished: int, decisions: int, stopped_at_s: float | None = None
+    ) -> IdealReport:
         jcts, waits = sorted(self.jcts), sorted(self.waits)
-        capacity = self._gpus * self._last_end_s
+        until_s = self._last_end_s if stopped_at_s is None else stopped_at_s
+        capacity = self._gpus * until_s
         return IdealReport(
             name=name,
             jobs=len(jcts) + unfinished,
@@ -116,6 +119,7 @@ class Figures:
             suspensions=self._starts - len(jcts) - self._resizes,
             resizes=self._resizes,
             decisions=decisions,
+            stopped_at_s=stopped_at_s,
         )
 
 

@@ -72,9 +72,10 @@ def run(
     world = IdealCluster(settings, on_row, on_time)
     world.run(trace)
     unfinished = world.unfinished
-    report = world.figures.report(name or settings.policy, unfinished, world.decisions)
-    if unfinished:
-        report = replace(report, stopped_at_s=world.now_s)
+    stopped_at_s = world.now_s if unfinished else None
+    report = world.figures.report(
+        name or settings.policy, unfinished, world.decisions, stopped_at_s
+    )
     return IdealOutcome(report, world.figures)
 
 

@@ -55,14 +55,18 @@ def run_on_yarn(
         start_cost_s=start_cost_s,
     )  # fmt: skip
     seen = _Gathered(rm.gpus, on_row, on_time)
-    stream(
+    stopped_at_s = stream(
         seen.taken(trace, rm, run_times),
         chosen,
         on_record=seen.ended,
         on_gpus=seen.used,
         trace=on_step,
     )
-    report = seen.figures.report(name or f"{policy} on YARN", seen.unfinished, 0)
+    if stopped_at_s is not None:
+        seen.used(stopped_at_s, 0)
+    report = seen.figures.report(
+        name or f"{policy} on YARN", seen.unfinished, 0, stopped_at_s if seen.unfinished else None
+    )
     estimates = {figure: estimate([getattr(report, figure)]) for figure in FIGURES}
     return PolicyFigures(report.name, report, estimates, seen.figures)
 

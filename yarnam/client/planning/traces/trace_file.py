@@ -17,7 +17,9 @@ from yarnam.errors import UsageError
 from yarnam.sim.what_if.replay import PastJob, PastRole
 
 MAX_BYTES = 512 << 20
-"""Bounds the memory that a file can cost; a job of one attempt takes half a kilobyte."""
+MAX_VALUES = 20_000_000
+"""Bound the memory that a file can cost: a job of one attempt takes half a kilobyte and some twenty
+values, Philly's own trace of 117,000 jobs some five million."""
 
 _TIME = "%Y-%m-%d %H:%M:%S"
 
@@ -40,6 +42,9 @@ def read_trace(path: str, per_gpu: Resources) -> list[PastJob]:
 
 def parse_trace(data: bytes, per_gpu: Resources) -> list[PastJob]:
     """The jobs in the bytes of the file. Raises MalformedData."""
+    # Each value but the first of its array or object follows one of these.
+    if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise MalformedData(f"more than {MAX_VALUES:,} values")
     found = decode_json(data, max_bytes=MAX_BYTES)
     if not isinstance(found, list):
         raise MalformedData(f"an array of jobs is expected, not {shown(found)}")
