@@ -163,7 +163,7 @@ def spec_of(app: AppDef, cfg: Any) -> dict[str, Any]:
     """The app as yarnam's spec. Raises ValueError for what a job on YARN cannot be."""
     spec: dict[str, Any] = {}
     if cfg.get("spec"):
-        spec = dict(plain_document(Path(cfg["spec"]).read_text(), cfg["spec"]) or {})
+        spec = _base_spec(cfg["spec"])
     spec |= {"version": 1, "name": app.name, "queue": cfg["queue"]}
     if cfg.get("code"):
         spec["code"] = cfg["code"]
@@ -177,6 +177,18 @@ def spec_of(app: AppDef, cfg: Any) -> dict[str, Any]:
     retries = max(role.max_retries for role in app.roles)
     spec.setdefault("retry", {"max_restarts": retries})
     return spec
+
+
+def _base_spec(path: str) -> dict[str, Any]:
+    try:
+        found = plain_document(Path(path).read_text(), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"cannot read the spec {path}: {error}") from None
+    except yarnam.errors.YarnamError as error:
+        raise ValueError(str(error)) from None
+    if found is not None and not isinstance(found, dict):
+        raise ValueError(f"the spec {path} is not a mapping of keys")
+    return dict(found or {})
 
 
 def _role(role: Role) -> dict[str, Any]:

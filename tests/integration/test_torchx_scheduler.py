@@ -80,6 +80,16 @@ def test_torchxs_own_components_become_specs(tmp_path: Path) -> None:
     assert (role["tasks"], role["gpus"]) == ({"min": 2, "max": 4}, 2)
     assert (role["processes"], role["memory"]) == ("per-task", "1024 MiB")
     assert "--rdzv_endpoint ${YARNAM_COORDINATOR_HOST:=localhost}:29500" in role["command"][2]
+    wrong = {"list.yaml": b"- a", "bytes.yaml": b"\xff", "open.yaml": b"a: [", "none.yaml": None}
+    for name, content in wrong.items():
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        refused = torchx(
+            *("run", "-s", "yarnam", "--dryrun", "-cfg", f"queue=root.dl,spec={name}"),
+            *("dist.ddp", "-j", "1x1", "--script", "code/train.py"),
+        )
+        (said,) = [line for line in refused.stderr.splitlines() if line.startswith("ValueError: ")]
+        assert name in said
 
 
 @pytest.mark.yarn

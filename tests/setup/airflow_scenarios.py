@@ -129,6 +129,35 @@ def kill_deferred() -> list[str]:
     return cluster.world.rm.killed
 
 
+def errors() -> dict[str, Any]:
+    """What goes wrong outside a job, as Airflow gets it: the kind of its exception and the text."""
+    Cluster()
+    with DAG("errors", start_date=DAY, schedule=None):
+        wrong = YarnamJobOperator(task_id="wrong", spec={**SPEC, "name": "a", "quue": "q"})
+        lost = YarnamJobOperator(task_id="lost", spec={**SPEC, "name": "a"})
+    task = MagicMock(dag_id="errors", run_id="r", task_id="train", map_index=-1)
+
+    async def event() -> dict[str, Any]:
+        async for one in YarnamJobTrigger("application_1_9", "yarnam_default").run():
+            return dict(one.payload)
+        raise AssertionError("a trigger always fires")
+
+    calls = {
+        "a spec": lambda: wrong.execute({"ti": task}),
+        "a job that cannot be watched": lambda: lost.execute_complete({}, asyncio.run(event())),
+        "an extra": lambda: YarnamJobOperator(
+            task_id="listed", spec={**SPEC, "name": "a"}, yarnam_conn_id="listed"
+        ).execute({"ti": task}),
+    }
+    found = {}
+    for name, call in calls.items():
+        try:
+            call()
+        except Exception as error:
+            found[name] = (type(error).__name__, str(error))
+    return found
+
+
 def main() -> None:
     async_client.POLL_S = 0.05
     trigger = YarnamJobTrigger("application_1_1", "yarnam_default")
@@ -143,6 +172,7 @@ def main() -> None:
                 "waiting": run(airflow_dags.waiting, Cluster()),
                 "failed": run(airflow_dags.failed, Cluster(VerdictKind.FAILED, 90)),
                 "lost worker": lost_worker(),
+                "errors": errors(),
                 "killed": kill(),
                 "killed while deferred": kill_deferred(),
             }

@@ -34,6 +34,7 @@ def found(
         "AIRFLOW_CONN_YARNAM_DEFAULT": json.dumps(
             {"conn_type": "yarnam", "login": "me", "extra": {"conf_dir": "/etc/hadoop/conf"}}
         ),
+        "AIRFLOW_CONN_LISTED": json.dumps({"conn_type": "yarnam", "extra": "[1]"}),
         "PYTHONPATH": str(ROOT),
     }
 
@@ -80,6 +81,16 @@ def test_a_retry_finds_a_job_that_lives_and_replaces_one_that_has_ended(
     first, after_lost_worker, after_failure = found["lost worker"]["apps"]
     assert after_lost_worker == first
     assert after_failure != first
+
+
+def test_what_goes_wrong_outside_a_job_is_an_error_of_airflows(found: dict[str, Any]) -> None:
+    errors = found["errors"]
+    kind, text = errors["a spec"]
+    assert (kind, "quue" in text) == ("AirflowFailException", True)
+    kind, text = errors["a job that cannot be watched"]
+    assert (kind, "application_1_9" in text) == ("AirflowException", True)
+    kind, text = errors["an extra"]
+    assert (kind, "listed" in text) == ("AirflowFailException", True)
 
 
 def test_a_task_that_is_killed_kills_its_job(found: dict[str, Any]) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
 from airflow.configuration import conf
 
 from yarnam.airflow.airflow_names import AirflowException, AirflowFailException, BaseOperator
-from yarnam.airflow.job_trigger import TASK_ENDED, YarnamJobTrigger, verdict_in
+from yarnam.airflow.job_trigger import TASK_ENDED, YarnamJobTrigger, failure_in, verdict_in
 from yarnam.airflow.yarnam_hook import YarnamHook
 from yarnam.client import Client, Job, error_of
 from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.printable import printable
 from yarnam.errors import Blame, PathTaken, UserFailed, YarnamError
 
 
@@ -59,7 +61,7 @@ class YarnamJobOperator(BaseOperator):
     def execute(self, context: Any) -> str | None:
         """Submit; wait here, or leave the waiting to the trigger."""
         task = context["ti"]
-        with YarnamHook(self.yarnam_conn_id).get_conn() as client:
+        with _airflow_errors(), YarnamHook(self.yarnam_conn_id).get_conn() as client:
             self._job = job = self._submitted(client, task)
             self.log.info("%s", job.id)
             task.xcom_push(key="application", value=job.id)
@@ -73,8 +75,12 @@ class YarnamJobOperator(BaseOperator):
         return None
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str | None:
-        """The job has ended; Airflow calls this with the trigger's event."""
-        with YarnamHook(self.yarnam_conn_id).get_conn() as client:
+        """The job has ended, or could not be watched; Airflow calls this with the trigger's event.
+        """
+        if (failure := failure_in(event)) is not None:
+            # A retry finds the job, which still runs.
+            raise AirflowException(failure)
+        with _airflow_errors(), YarnamHook(self.yarnam_conn_id).get_conn() as client:
             return self._result(client.job(event["application"]), verdict_in(event))
 
     def on_kill(self) -> None:
@@ -86,29 +92,35 @@ class YarnamJobOperator(BaseOperator):
         """The job of this try: one that still lives, else a new one. What has ended belongs to an
         earlier try."""
         run = f"airflow/{task.dag_id}/{task.run_id}/{task.task_id}/{task.map_index}"
-        try:
-            for number in count(1):
-                key = f"{run}/{number}"
-                earlier = client.submitted(key)
-                if earlier is None:
-                    break
-                if earlier.status().verdict is None:
-                    return earlier
-            return client.submit(
-                self.spec,
-                queue=self.yarn_queue,
-                name=self.job_name,
-                tags=self.tags,
-                idempotency_key=key,
-            )
-        except YarnamError as error:
-            raise _as_airflow(error) from error
+        for number in count(1):
+            key = f"{run}/{number}"
+            earlier = client.submitted(key)
+            if earlier is None:
+                break
+            if earlier.status().verdict is None:
+                return earlier
+        return client.submit(
+            self.spec,
+            queue=self.yarn_queue,
+            name=self.job_name,
+            tags=self.tags,
+            idempotency_key=key,
+        )
 
     def _result(self, job: Job, verdict: Verdict) -> str | None:
         error = error_of(verdict, job.id)
         if error is not None:
-            raise _as_airflow(error) from error
+            raise error
         return job.record().job.output or None
+
+
+@contextmanager
+def _airflow_errors() -> Iterator[None]:
+    """Errors of yarnam leave as Airflow's, which say whether another try can help."""
+    try:
+        yield
+    except YarnamError as error:
+        raise _as_airflow(error) from error
 
 
 def _as_airflow(error: YarnamError) -> AirflowException:
@@ -117,4 +129,4 @@ def _as_airflow(error: YarnamError) -> AirflowException:
     passes = isinstance(error, (UserFailed, PathTaken))  # the other job ends
     is_hopeless = error.blame is Blame.USER and not passes
     kind = AirflowFailException if is_hopeless else AirflowException
-    return kind(str(error))
+    return kind(printable(str(error)))

@@ -11,6 +11,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from yarnam.airflow.yarnam_hook import YarnamHook, shared_async_client
 from yarnam.client import AsyncJob
 from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.printable import printable
+from yarnam.errors import YarnamError
 from yarnam.wire.codec import from_plain, to_plain
 
 TASK_ENDED = "its Airflow task was ended"
@@ -42,13 +44,17 @@ class YarnamJobTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event: the verdict, as ``verdict_in`` reads it."""
-        job = await self._job()
+        """One event: the verdict, as ``verdict_in`` reads it, or why the job cannot be watched."""
         try:
+            job = await self._job()
             verdict = await job.wait()
+        except YarnamError as error:
+            # Raised, it would be a traceback of the triggerer's.
+            yield TriggerEvent({"application": self.application, "failure": str(error)})
+            return
         except asyncio.CancelledError:
             if not _CALLS_ON_KILL and await asyncio.to_thread(self._is_task_over):
-                await job.kill(TASK_ENDED)
+                await (await self._job()).kill(TASK_ENDED)
             raise
         yield TriggerEvent({"application": self.application, "verdict": to_plain(verdict)})
 
@@ -82,6 +88,12 @@ def _state_of(task: Any) -> Any:
             )
             .scalar()
         )
+
+
+def failure_in(event: dict[str, Any]) -> str | None:
+    """Why the trigger could not watch the job."""
+    found = event.get("failure")
+    return None if found is None else printable(str(found))
 
 
 def verdict_in(event: dict[str, Any]) -> Verdict:

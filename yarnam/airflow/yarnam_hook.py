@@ -8,7 +8,7 @@ from typing import Any
 from yarnam.airflow.airflow_names import AirflowNotFoundException, BaseHook
 from yarnam.client import AsyncClient, Client
 from yarnam.client.site import find_conf_dir, site_at, user_name
-from yarnam.errors import YarnamError
+from yarnam.errors import BadConfig, YarnamError
 
 
 class YarnamHook(BaseHook):
@@ -45,7 +45,13 @@ class YarnamHook(BaseHook):
             if self.yarnam_conn_id != self.default_conn_name:
                 raise
             return str(find_conf_dir()), user_name()
-        conf_dir = connection.extra_dejson.get("conf_dir") or str(find_conf_dir())
+        extra = connection.extra_dejson
+        if not isinstance(extra, dict):
+            raise BadConfig(
+                f"the extra of the Airflow connection {self.yarnam_conn_id} is not an object",
+                hint='Write it like this: {"conf_dir": "/etc/hadoop/conf"}',
+            )
+        conf_dir = extra.get("conf_dir") or str(find_conf_dir())
         return str(conf_dir), connection.login or user_name()
 
     def get_conn(self) -> Client:
