@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fakes.launcher_output import horovodrun, torchrun
 from yarnam.core.failures.evidence_zones import ProcessEvidence, child_status, zones_of
 from yarnam.core.failures.process_failure import process_finding
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
@@ -19,7 +20,6 @@ from yarnam.core.model.outcomes import (
 from yarnam.errors import Blame
 
 C = FailureClass
-TORCH = "torch/distributed/elastic/multiprocessing/api.py"
 
 
 def child(exception: str, prefix: str = "") -> str:
@@ -30,49 +30,6 @@ def child(exception: str, prefix: str = "") -> str:
         exception,
     )
     return "".join(f"{prefix}{line}\n" for line in lines)
-
-
-def torchrun(
-    exitcode: int = 1, traceback: str = "To enable traceback see: x", more: str = ""
-) -> str:
-    """What it prints when its process has failed (torch 2.4)."""
-    return f"""\
-E1127 10:00:00.1 77 {TORCH}:900] failed (exitcode: {exitcode}) local_rank: 1 (pid: 81) of binary: p
-Traceback (most recent call last):
-  File "/env/bin/torchrun", line 8, in <module>
-    sys.exit(main())
-  File "/env/lib/python3.12/site-packages/torch/distributed/launcher/api.py", line 280, in launch
-    raise ChildFailedError(
-torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
-============================================================
-fit.py FAILED
-------------------------------------------------------------
-Failures:
-{more or "  <NO_OTHER_FAILURES>"}
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-11-27_10:00:00
-  host      : gpu-a
-  rank      : 1 (local_rank: 1)
-  exitcode  : {exitcode} (pid: 81)
-  error_file: <N/A>
-  traceback : {traceback}
-============================================================
-"""
-
-
-def horovodrun(exitcode: int = 1) -> str:
-    told = "Horovod detected that one or more processes exited with non-zero status, thus causing"
-    return f"""\
-Process 1 exit with status code {exitcode}.
-Traceback (most recent call last):
-  File "/env/bin/horovodrun", line 8, in <module>
-    sys.exit(run_commandline())
-RuntimeError: {told} the job to be terminated. The first process to do so was:
-Process name: 1
-Exit code: {exitcode}
-"""
 
 
 def spawned(how: str) -> str:
