@@ -93,7 +93,8 @@ def zones_of(evidence: ProcessEvidence) -> list[Zone]:
         children = _launched_zones if last.is_launcher else _child_zone
         chain = _chain_begin(log, begin)
         before = Zone("before the last traceback", log[:chain], is_log=True, is_before=True)
-        return [*zones, *_last_error(last), last, *children(log, chain), before]
+        above = [] if last.is_launcher else _referred_to(last, log[:chain])
+        return [*zones, *_last_error(last), *above, last, *children(log, chain), before]
     begin = max(0, len(log) - NEAR_LINES)
     streams = _streams(evidence, len(log))
     on_stderr = [
@@ -115,6 +116,23 @@ def _last_error(zone: Zone) -> list[Zone]:
         return []
     lines = [line for line in zone.lines[shown.index("Last error:") + 1 :] if line.strip()]
     return [Zone("NCCL's last error", lines[:1], is_log=True)] if lines else []
+
+
+_REFERS_ABOVE = (
+    "errors above for more",
+    "error above for more",
+    "message was printed above",
+    "dnn library is not found",  # TensorFlow: why stands in a line of cuda_dnn.cc
+)
+"""Messages that give no reason: it was printed before them."""
+
+
+def _referred_to(zone: Zone, before: Sequence[str]) -> list[Zone]:
+    """The lines above a traceback, if that refers to them: these say why."""
+    is_referring = any(word in line.lower() for line in zone.lines for word in _REFERS_ABOVE)
+    if not is_referring or not before:
+        return []
+    return [replace(zone, name="above the last traceback", lines=before[-NEAR_LINES:], frames=())]
 
 
 def _traceback_zone(evidence: ProcessEvidence, log: Sequence[str], begin: int) -> Zone:
@@ -281,7 +299,8 @@ def _launched_zones(log: Sequence[str], end: int) -> list[Zone]:
         if limit - says > NEAR_LINES:
             break
         begin = _chain_begin(log, head)
-        zones.append(_traceback_of_child(log[begin:limit]))
+        zone = _traceback_of_child(log[begin:limit])
+        zones += [*_referred_to(zone, log[:begin]), zone]
         limit = begin
     if zones or not end:
         return zones

@@ -112,7 +112,7 @@ _CHILD_GONE = (
 
 def _child_first(found: list[_Match]) -> list[_Match]:
     """Put a child's traceback first if its parent only found the child gone."""
-    if found and found[0][1].is_launcher and found[0][0].role is FailureRole.CONFIRMATION:
+    if found and found[0][0].role is FailureRole.CONFIRMATION:
         return _launched_first(found)
     child = next((m for m in found if m[1].is_child and m[0].role is FailureRole.ROOT), None)
     if child is None or child[0].is_weak or not found[0][2]:
@@ -126,10 +126,13 @@ def _child_first(found: list[_Match]) -> list[_Match]:
 
 def _launched_first(found: list[_Match]) -> list[_Match]:
     """A launcher that names its failed process gives no reason itself. Among its processes' output,
-    a reason comes before a sign of one, and that before a peer that was gone."""
+    a reason comes before a sign of one, and that before a peer that was gone. The output of a
+    launcher without a traceback of its own (mpirun) stands between that of its processes."""
+    launcher = found[0][1]
     best: dict[int, _Match] = {}
     for match in found:
-        if match[1].is_child and match[0].role is not FailureRole.CONFIRMATION:
+        is_output = match[1].is_child or (match[1] is launcher and not launcher.is_launcher)
+        if is_output and match[0].role is not FailureRole.CONFIRMATION:
             best.setdefault(id(match[1]), match)
 
     def order(match: _Match) -> tuple[bool, bool]:
