@@ -19,7 +19,11 @@ from yarnam.core.model.outcomes import (
     Source,
 )
 from yarnam.errors import BadConfig, BadSpec, Blame
-from yarnam.spec.sections.failure_sections import MAX_RULES, FailureRuleEntry
+from yarnam.spec.sections.failure_sections import (
+    MAX_RULES,
+    OF_THE_PLATFORM,
+    FailureRuleEntry,
+)
 from yarnam.spec.sections.section_base import Section
 from yarnam.spec.yaml_tree import plain_document
 
@@ -69,14 +73,23 @@ def _shipped_rule(
 
 
 def rule_of(entry: FailureRuleEntry) -> FailureRule:
-    """The rule that an entry means."""
+    """The rule that an entry means. Where it gives only one of action and blame, the other one
+    follows: the user's mistakes are paid from the user's retries."""
     failure = FailureClass(entry.class_)
     common = class_defaults().get(failure, _UNKNOWN)
+    action, blame = RetryAction(common.action), Blame(common.blame)
+    if entry.action:
+        action = RetryAction(entry.action)
+        blame = Blame.INFRA if action in OF_THE_PLATFORM else blame
+    if entry.blame:
+        blame = Blame(entry.blame)
+        is_of_user = blame is Blame.USER and not entry.action
+        action = RetryAction.ALLOWED if is_of_user and action in OF_THE_PLATFORM else action
     return FailureRule(
         id=entry.id,
         failure=failure,
-        action=RetryAction(entry.action or common.action),
-        blame=Blame(entry.blame or common.blame),
+        action=action,
+        blame=blame,
         role=FailureRole(entry.role),
         patterns=tuple(entry.patterns),
         exit_codes=tuple(entry.exit_codes),

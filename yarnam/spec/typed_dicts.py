@@ -268,7 +268,8 @@ class FailureRuleEntryDict(_FailureRuleEntryRequired, total=False):
     action: Literal['never', 'as-allowed', 'retry', 'retry-elsewhere', 'retry-free', 'retry-with-more-memory', 'retry-without-input']
     """Whether and how to retry: [failure rules](failure-rules.md#actions)."""
     blame: Literal['user', 'infra']
-    """Who has to act: `user` or `infra`."""
+    """Who has to act: `user` or `infra`. Without it `infra` if `action` is `retry`,
+    `retry-elsewhere` or `retry-free`, else that of the class."""
     explanation: str
     """The explanation for the verdict."""
     hint: str

@@ -24,9 +24,9 @@ from yarnam.core.model.events import ContainerEnded, PlanReady, TimerFired, Time
 from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_spec import GangSpec, MoreMemorySpec, RetrySpec
 from yarnam.core.model.job_status import Phase
-from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.outcomes import ContainerEnd, RetryAction
 from yarnam.core.model.plans import LocalityLevel, PlacementPlan
-from yarnam.errors import ExitCode
+from yarnam.errors import Blame, ExitCode
 
 
 def test_a_started_job_asks_the_planner_and_limits_its_whole_wait() -> None:
@@ -365,6 +365,9 @@ REFUSED = [
     "java.io.FileNotFoundException: File does not exist: hdfs://nn/a.py",
     "org.apache.hadoop.security.AccessControlException: Permission denied: user=bob, access=READ",
     "java.util.zip.ZipException: error in opening zip file",
+    "java.io.IOException: Resource hdfs://nn/a.py is not publicly accessible and as such cannot be "
+    "part of the public cache.",
+    "java.io.FileNotFoundException: File file:/root/.staging/a.zip does not exist",
 ]
 
 
@@ -372,7 +375,9 @@ REFUSED = [
 def test_what_speaks_against_the_file_is_met_by_no_other_container(reason: str) -> None:
     finding = container_finding(download_text(reason), SHIPPED_RULES)
     assert finding is not None
-    assert finding.rule == "yarn-download"
+    assert (finding.action, finding.blame) == (RetryAction.NEVER, Blame.USER)
+    is_denied = "AccessControlException" in reason or "publicly" in reason
+    assert finding.rule == ("yarn-download-denied" if is_denied else "yarn-download")
 
 
 def test_a_file_that_cannot_be_localized_ends_the_job_at_the_first_container() -> None:

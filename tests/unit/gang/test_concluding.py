@@ -162,6 +162,18 @@ def test_a_transient_failure_is_free_with_a_growing_wait_for_a_limited_time() ->
     assert verdict.exit_code == ExitCode.ATTEMPTS_EXHAUSTED
 
 
+def test_a_free_retry_says_for_how_long_and_what_to_do() -> None:
+    play = running(max_restarts=0)
+    failed(play, replace(TRANSIENT, hint="Make room."))
+    assert "retried for free, for another 1h00m at most: Make room." in play.gang.reason
+    go_on(play)
+    since_s = play.gang.retries.transient_since_s
+    assert since_s is not None
+    play.after(since_s + 600.0 - play.now_s)
+    failed(play, TRANSIENT)
+    assert "retried for free, for another 50m00s at most" in play.gang.reason
+
+
 def test_a_broken_device_costs_its_node_a_strike_and_the_task_moves() -> None:
     play = running(max_restarts=1)
     one, two = play.asks()

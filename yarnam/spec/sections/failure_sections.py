@@ -15,6 +15,11 @@ from yarnam.spec.values.fields import Text, wrong
 MAX_RULES = 200
 """The most rules of one job: each of its agents reads them when a process fails."""
 
+OF_THE_PLATFORM = frozenset({RetryAction.RETRY, RetryAction.ELSEWHERE, RetryAction.FREE})
+"""Actions that are not paid from the user's retries."""
+
+NOT_FOR_USERS = frozenset({RetryAction.ELSEWHERE.value, RetryAction.FREE.value})
+
 if TYPE_CHECKING:
     FailureClassName: TypeAlias = str
     ActionName: TypeAlias = str
@@ -59,7 +64,8 @@ class FailureRuleEntry(Section):
     action: ActionName | None = None
     """Whether and how to retry: [failure rules](failure-rules.md#actions)."""
     blame: BlameName | None = None
-    """Who has to act: `user` or `infra`."""
+    """Who has to act: `user` or `infra`. Without it `infra` if `action` is `retry`,
+    `retry-elsewhere` or `retry-free`, else that of the class."""
     explanation: ShortText | None = None
     """The explanation for the verdict."""
     hint: ShortText | None = None
@@ -77,4 +83,13 @@ class FailureRuleEntry(Section):
     def _check_evidence(self) -> FailureRuleEntry:
         if not (self.patterns or self.exit_codes or self.signals or self.raised_in):
             raise wrong("needs `patterns`, `exit_codes`, `signals` or `raised_in`")
+        return self
+
+    @model_validator(mode="after")
+    def _check_blame(self) -> FailureRuleEntry:
+        if self.blame == Blame.USER.value and self.action in NOT_FOR_USERS:
+            raise wrong(
+                f"`blame: user` and `action: {self.action}` contradict each other: the user's "
+                "mistakes are neither retried for free nor held against a node"
+            )
         return self

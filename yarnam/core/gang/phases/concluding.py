@@ -39,6 +39,7 @@ from yarnam.core.gang.phases.stopping import PASSING, stopping_of
 from yarnam.core.gang.roles.completion import is_complete
 from yarnam.core.gang.state import WELL_ENDED, Gang, Loss, LossKind, Member, StopKind
 from yarnam.core.model.outcomes import ExitKind, RetryAction, VerdictKind
+from yarnam.core.model.printable import duration
 from yarnam.errors import Blame, ExitCode
 
 LAST_LINES = 20
@@ -207,7 +208,10 @@ def retry_for_free(ctx: StepContext, event: AllEnded) -> None:
     since_s = ctx.at_s if retries.transient_since_s is None else retries.transient_since_s
     row = retries.transients_in_row + 1
     ctx.retries = replace(retries, transients_in_row=row, transient_since_s=since_s)
-    back_off(ctx, f"{text}; a transient failure is retried for free")
+    left_s = ctx.policy.transient_limit_s - (ctx.at_s - since_s)
+    cause = stopping_of(ctx).cause
+    hint = f": {cause.finding.hint}" if cause is not None and cause.finding.hint else ""
+    back_off(ctx, f"{text}; retried for free, for another {duration(left_s)} at most{hint}")
 
 
 def retry_for_user(ctx: StepContext, event: AllEnded) -> None:
