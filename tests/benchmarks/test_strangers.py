@@ -59,9 +59,7 @@ def _share(of: Callable[[Case, Answer], bool], results: Sequence[Result]) -> flo
     return sum(of(*result) for result in results) / len(results)
 
 
-def _print_table(
-    title: str, results: Sequence[Result], key: Callable[[Case], str]
-) -> None:
+def _print_table(title: str, results: Sequence[Result], key: Callable[[Case], str]) -> None:
     columns = "class+blame  all four  called permanent  strike for a mistake"
     print(f"{title:24} cases  {columns}")
     groups: dict[str, list[Result]] = defaultdict(list)

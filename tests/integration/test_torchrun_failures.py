@@ -57,7 +57,7 @@ dist.destroy_process_group()
 
 @dataclass(frozen=True)
 class Case:
-    """``line`` is part of the headline; ``attempts`` of the whole job, with one restart to spend."""
+    """``line`` is part of the headline; ``attempts``: of the job, with one restart to spend."""
 
     failure: FailureClass
     action: RetryAction

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fakes.launcher_output import horovodrun, torchrun
+from tests.fakes.launcher_output import horovodrun, mpirun, torchrun
 from yarnam.core.failures.evidence_zones import ProcessEvidence, child_status, zones_of
 from yarnam.core.failures.process_failure import process_finding
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
@@ -70,6 +70,24 @@ def test_the_childs_reason_is_the_finding_as_without_a_launcher(
     assert (found.rule, found.failure) == (alone.rule, failure)
     assert (found.role, found.action, found.blame) == (alone.role, alone.action, alone.blame)
     assert found.line == exception
+
+
+@pytest.mark.parametrize(("exception", "failure"), SAID)
+def test_the_words_of_mpirun_do_not_hide_its_process(exception: str, failure: FailureClass) -> None:
+    """It prints no traceback of its own: its words stand below that of its process."""
+    for prefix in ("", "[1,1]<stderr>:"):
+        found = find(child(exception, prefix) + mpirun())
+        alone = find(child(exception))
+        assert (found.rule, found.line) == (alone.rule, exception)
+        assert found.failure is failure
+    assert find("step 40 loss 1.91\n" + mpirun()).role is FailureRole.CONFIRMATION
+
+
+def test_what_a_destructor_of_the_child_raises_is_not_its_reason() -> None:
+    ignored = "Exception ignored in: <function Adam.__del__ at 0x7f1d>\n"
+    text = child("KeyError: 'lr'") + ignored + child("AttributeError: no attribute 'handle'")
+    for launched in (text, text + torchrun(), text + horovodrun()):
+        assert find(launched).line == "KeyError: 'lr'"
 
 
 def test_the_first_line_of_a_traceback_is_no_reason() -> None:

@@ -24,6 +24,10 @@ def raised(line: str, before: str = "") -> str:
     return f"{head}Traceback (most recent call last):\n{frames}\n{line}"
 
 
+CUDNN = (
+    "E cuda_dnn.cc:427] Loaded runtime CuDNN library: 8.5.0 but source was compiled with: 8.6.0."
+)
+
 KINDS = [
     # A build without CUDA, or a platform that JAX does not have.
     (raised("AssertionError: Torch not compiled with CUDA enabled"),
@@ -128,9 +132,63 @@ KINDS = [
      1, C.PERMISSION_ERROR, Blame.USER),
     ("RemoteException: Token has expired: HDFS_DELEGATION_TOKEN owner=w",
      1, C.PERMISSION_ERROR, Blame.USER),
+    # An exception that only refers to what was printed above it.
+    (raised("XlaRuntimeError: FAILED_PRECONDITION: DNN library initialization failed. Look at the "
+            "errors above for more details.", CUDNN), 1, C.CUDA_VERSION_MISMATCH, Blame.USER),
+    (raised("UnimplementedError: Graph execution error:\n\nNode: 'model/conv1/Conv2D'\n"
+            "DNN library is not found.", CUDNN), 1, C.CUDA_VERSION_MISMATCH, Blame.USER),
+    (raised("UnknownError: Failed to get convolution algorithm. This is probably because cuDNN "
+            "failed to initialize, so try looking to see if a warning log message was printed "
+            "above.", "E cuda_dnn.cc:329] Possibly insufficient driver version: 384.81.0"),
+     1, C.CUDA_VERSION_MISMATCH, Blame.USER),
+    # Versions of CUDA that do not fit each other.
+    (raised("RuntimeError: The detected CUDA version (12.2) mismatches the version that was used "
+            "to compile PyTorch (11.8)."), 1, C.CUDA_VERSION_MISMATCH, Blame.USER),
+    # What NCCL refuses, and who has how many GPUs.
+    (raised("horovod.common.exceptions.HorovodInternalError: ncclAllReduce failed: invalid usage"),
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    (raised("RuntimeError: NCCL error in: /w/ProcessGroupNCCL.cpp:825, invalid argument, NCCL "
+            "version 2.14.3\nncclInvalidArgument: Invalid value for an argument."),
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    (raised("lightning.fabric.utilities.exceptions.MisconfigurationException: You requested gpu: "
+            "[0, 1]\n But your machine only has: [0]"), 1, C.SEMANTIC_ERROR, Blame.USER),
+    (raised("django.core.exceptions.ImproperlyConfigured: SECRET is empty"),
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    # A native extension that cannot be compiled.
+    (raised("RuntimeError: Error building extension 'fused_adam'",
+            "fused_adam.cpp:3:10: fatal error: cuda_runtime.h: No such file or directory"),
+     1, C.LIBRARY_NOT_LOADED, Blame.USER),
+    (raised("OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
+            "install root."), 1, C.LIBRARY_NOT_LOADED, Blame.USER),
+    (raised("InternalError: Graph execution error:\nlibdevice not found at ./libdevice.10.bc"),
+     1, C.LIBRARY_NOT_LOADED, Blame.USER),
+    # torch's writer, where there is no room.
+    (raised("RuntimeError: [enforce fail at inline_container.cc:300] . unexpected pos 640 vs 536"),
+     1, C.DISK_FULL, Blame.INFRA),
+    # Weights that do not fit the model, whatever else is unexpected.
+    (raised("RuntimeError: Error(s) in loading state_dict for Net:\n"
+            '\tUnexpected key(s) in state_dict: "head.weight".'),
+     1, C.INCORRECT_INPUTS, Blame.USER),
+    (raised("torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:"
+            "dict_keys([0])"), 1, C.INCORRECT_INPUTS, Blame.USER),
+    # HDFS says it otherwise in each version.
+    ("put: File /a could only be written to 1 of the 2 minReplication nodes.",
+     1, C.CHECKPOINT_ERROR, Blame.INFRA),
+    # jax: a process that has not come yet.
+    (raised("XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: "
+            "PjRT_Client_Connect. Timed out task names:"), 1, C.COMMUNICATION_ERROR, Blame.INFRA),
+    # Files handed from process to process.
+    (raised("RuntimeError: received 1 items of ancdata"), 1, C.LIMIT_EXCEEDED, Blame.USER),
 ]  # fmt: skip
 
 NEIGHBOURS = [
+    (raised("RuntimeError: the validation error above 0.5 was not expected", CUDNN),
+     1, C.TRACEBACK),
+    (raised("KeyError: 'lr'", CUDNN), 1, C.SEMANTIC_ERROR),
+    (raised("XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: save_7."),
+     1, C.PEER_LOST),
+    (raised("ValueError: unexpected key 'lr' in the settings"), 1, C.SEMANTIC_ERROR),
+    (raised("RuntimeError: we have found information of no use"), 1, C.TRACEBACK),
     (raised("RuntimeError: CUDA error: an illegal memory access was encountered"),
      1, C.CUDA_FAILURE),
     (raised("RuntimeError: CUDA error: unspecified launch failure"), 1, C.CUDA_FAILURE),

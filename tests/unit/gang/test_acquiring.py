@@ -365,8 +365,7 @@ REFUSED = [
     "java.io.FileNotFoundException: File does not exist: hdfs://nn/a.py",
     "org.apache.hadoop.security.AccessControlException: Permission denied: user=bob, access=READ",
     "java.util.zip.ZipException: error in opening zip file",
-    "java.io.IOException: Resource hdfs://nn/a.py is not publicly accessible and as such cannot be "
-    "part of the public cache.",
+    "java.io.IOException: Resource hdfs://nn/a.py is not publicly accessible",
     "java.io.FileNotFoundException: File file:/root/.staging/a.zip does not exist",
 ]
 

@@ -82,19 +82,31 @@ def own_traceback(evidence: ProcessEvidence) -> tuple[ProcessEvidence, Origin | 
 def zones_of(evidence: ProcessEvidence) -> list[Zone]:
     """The evidence, nearest to the failure first."""
     log = [without_prefix(line) for line in evidence.log]
-    begin = _last_traceback(log)
-    has_traceback = begin >= 0 and begin >= len(log) - TRACEBACK_LINES
-    zones = [
+    end = _launcher_begin(log)
+    near, far = _log_zones(
+        replace(evidence, log=evidence.log[:end], origins=evidence.origins[:end]), log[:end]
+    )
+    if end < len(log):
+        launcher = Zone("words of the launcher", log[end:], is_log=True)
+        near = [*(replace(zone, is_child=True) for zone in near), launcher]
+    return [
         Zone("seen by the agent", evidence.facts),
         Zone("error file", [line for line in evidence.error_file if not _is_frame(line)]),
+        *near,
+        *far,
     ]
-    if has_traceback:
+
+
+def _log_zones(evidence: ProcessEvidence, log: Sequence[str]) -> tuple[list[Zone], list[Zone]]:
+    """The zones of the log near to the failure, and those far from it."""
+    begin = _last_traceback(log)
+    if begin >= 0 and begin >= len(log) - TRACEBACK_LINES:
         last = _traceback_zone(evidence, log, begin)
         children = _launched_zones if last.is_launcher else _child_zone
         chain = _chain_begin(log, begin)
-        before = Zone("before the last traceback", log[:chain], is_log=True, is_before=True)
         above = [] if last.is_launcher else _referred_to(last, log[:chain])
-        return [*zones, *_last_error(last), *above, last, *children(log, chain), before]
+        before = Zone("before the last traceback", log[:chain], is_log=True, is_before=True)
+        return [*_last_error(last), *above, last], [*children(log, chain), before]
     begin = max(0, len(log) - NEAR_LINES)
     streams = _streams(evidence, len(log))
     on_stderr = [
@@ -102,11 +114,34 @@ def zones_of(evidence: ProcessEvidence) -> list[Zone]:
         for line, stream in zip(log[begin:], streams[begin:], strict=True)
         if stream is Stream.STDERR
     ]
-    zones.append(Zone("last lines on stderr", on_stderr, is_log=True))
-    zones.append(Zone("last lines", log[begin:], is_log=True))
-    if not evidence.error_file:
-        zones.append(Zone("earlier lines", log[:begin], is_log=True))
-    return zones
+    near = [
+        Zone("last lines on stderr", on_stderr, is_log=True),
+        Zone("last lines", log[begin:], is_log=True),
+    ]
+    far = [Zone("earlier lines", log[:begin], is_log=True)]
+    return near, [] if evidence.error_file else far
+
+
+_LAUNCHER_BANNERS = (
+    "Primary job  terminated normally",
+    "mpirun detected that",
+    "mpirun noticed that",
+    "mpiexec detected that",
+    "mpiexec noticed that",
+    "prterun detected that",
+    "prterun noticed that",
+    "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+)
+"""The first lines of what a launcher of MPI prints below the output of its processes."""
+
+
+def _launcher_begin(log: Sequence[str]) -> int:
+    """Return where the last words of a launcher of MPI begin; the length of the log if it has none
+    or if a traceback follows them."""
+    near = range(max(0, len(log) - NEAR_LINES), len(log))
+    begin = next((n for n in near if log[n].startswith(_LAUNCHER_BANNERS)), len(log))
+    is_last = not any(TRACEBACK in line for line in log[begin:])
+    return begin if is_last else len(log)
 
 
 def _last_error(zone: Zone) -> list[Zone]:
@@ -146,6 +181,7 @@ def _traceback_zone(evidence: ProcessEvidence, log: Sequence[str], begin: int) -
         for line, stream in zip(log[begin:], streams[begin:], strict=True)
         if not (is_on_stderr and stream is Stream.STDOUT)
     ]
+    lines = _without_bystanders(lines)
     frames = [line for line in lines if line.startswith('  File "')][-INNERMOST_FRAMES:]
     near = [line for line in lines if not _is_frame(line)]
     is_launcher = any(word in line for line in near for word in _LAUNCHER_WORDS)
@@ -294,6 +330,9 @@ def _launched_zones(log: Sequence[str], end: int) -> list[Zone]:
     ):
         if head >= limit:
             continue  # belongs to a chain that is already a zone
+        if _is_of_bystander(log, head):
+            limit = head - 1
+            continue
         body = range(head + 1, limit)
         says = next((n for n in body if log[n].strip() and not _is_frame(log[n])), limit)
         if limit - says > NEAR_LINES:
@@ -337,10 +376,28 @@ def _last_traceback(log: Sequence[str]) -> int:
     log has none. A server's thread may print another traceback after it."""
     begins = [number for number, line in enumerate(log) if TRACEBACK in line]
     for number in reversed(begins):
-        before = log[number - 1] if number else ""
-        if not any(text in before for text in _BYSTANDERS):
+        if not _is_of_bystander(log, number):
             return number
     return begins[-1] if begins else -1
+
+
+def _without_bystanders(lines: Sequence[str]) -> list[str]:
+    """A traceback's lines without those that others printed below it."""
+    kept: list[str] = []
+    is_theirs = False
+    for number, line in enumerate(lines):
+        if TRACEBACK in line and kept and _is_of_bystander(lines, number):
+            kept.pop()
+            is_theirs = True
+        elif not is_theirs:
+            kept.append(line)
+        else:
+            is_theirs = _is_frame(line)
+    return kept
+
+
+def _is_of_bystander(log: Sequence[str], head: int) -> bool:
+    return head > 0 and any(text in log[head - 1] for text in _BYSTANDERS)
 
 
 _CHAINED = (

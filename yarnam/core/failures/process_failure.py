@@ -126,13 +126,10 @@ def _child_first(found: list[_Match]) -> list[_Match]:
 
 def _launched_first(found: list[_Match]) -> list[_Match]:
     """A launcher that names its failed process gives no reason itself. Among its processes' output,
-    a reason comes before a sign of one, and that before a peer that was gone. The output of a
-    launcher without a traceback of its own (mpirun) stands between that of its processes."""
-    launcher = found[0][1]
+    a reason comes before a sign of one, and that before a peer that was gone."""
     best: dict[int, _Match] = {}
     for match in found:
-        is_output = match[1].is_child or (match[1] is launcher and not launcher.is_launcher)
-        if is_output and match[0].role is not FailureRole.CONFIRMATION:
+        if match[1].is_child and match[0].role is not FailureRole.CONFIRMATION:
             best.setdefault(id(match[1]), match)
 
     def order(match: _Match) -> tuple[bool, bool]:
