@@ -48,6 +48,9 @@ def test_other_peoples_failures(part: str) -> None:
     print(f"\n{part}: sha256 {digest(chosen)}")
     _print_table("family", results, lambda case: case.family)
     _print_table("class", results, lambda case: case.right.failure)
+    _print_table(
+        "cause", results, lambda case: "confirmed" if case.is_confirmed else "read from it"
+    )
     if part in os.environ.get("YARNAM_STRANGERS", "open").split(","):
         _print_misses(results)
     assert _share(is_right, results) >= LEAST_RIGHT

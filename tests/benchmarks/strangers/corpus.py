@@ -2,8 +2,10 @@
 thread found to be the cause.
 
 Each file is a family; a case names its thread and is labelled by it. The logs are written anew:
-lines of libraries as these print them, all else made up. Where only the thread knows that a process
-was killed for want of memory, and nothing in its output does, the right class is ``killed``.
+lines of libraries as these print them, also where the thread shows only a part of them, all else
+made up. Where only the thread knows that a process was killed for want of memory, and nothing in
+its output does, the right class is ``killed``. Of the cases in ``unconfirmed.txt`` nobody in the
+part of the thread that was read confirms the cause: their labels are read from the error itself.
 
 Half of the cases is held out, by the digest of the thread's address. No rule is made or mended from
 a held-out case. Those in ``later`` are of a second collection, after rules had been mended.
@@ -68,6 +70,11 @@ class Case:
     plain: dict[str, Any]
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether the thread establishes the cause."""
+        return self.thread not in _unconfirmed()
+
+    @property
     def is_held_out(self) -> bool:
         return int(hashlib.sha256(self.thread.encode()).hexdigest(), 16) % 2 == 1
 
@@ -97,6 +104,12 @@ def _read(pattern: str) -> Sequence[Case]:
         for path in sorted(Path(__file__).parent.glob(pattern))
         for plain in yaml.safe_load(path.read_text(encoding="utf-8"))
     ]
+
+
+@cache
+def _unconfirmed() -> frozenset[str]:
+    text = (Path(__file__).parent / "unconfirmed.txt").read_text(encoding="utf-8")
+    return frozenset(text.split())
 
 
 def _right(plain: dict[str, Any]) -> Right:
