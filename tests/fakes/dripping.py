@@ -19,7 +19,12 @@ class Dripping:
         self._thread.start()
 
     def _serve(self) -> None:
-        connection, _ = self.listener.accept()
+        with suppress(OSError):  # the listener is closed
+            while True:
+                connection, _ = self.listener.accept()
+                threading.Thread(target=self._drip, args=(connection,), daemon=True).start()
+
+    def _drip(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
             connection.sendall(self._first)
             while not self._is_over.wait(0.05):
@@ -27,5 +32,7 @@ class Dripping:
 
     def close(self) -> None:
         self._is_over.set()
+        with suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         self._thread.join(10)

@@ -60,6 +60,8 @@ class Storm:
     pair: HaHdfs
     folder: Path
     seed: int
+    receiver: str = ""
+    """The URL of who is told how each job ends, and never answers to the end."""
     small_disk: str = ""
     """The node with a disk that can be filled; empty: none."""
     active: str = "nn1"
@@ -210,6 +212,7 @@ class Storm:
                     command=["python3", str(TRAINING), str(folder), str(steps), str(STEP_S)],
                     checkpoint={"directory": saves, "keep": 2},
                     data={"outputs": {"path": f"{home}/result"}},
+                    notify=[{"kind": "webhook", "url": self.receiver}],
                 )  # fmt: skip
             except (HdfsUnavailable, Unavailable, NeverFits) as error:  # NeverFits: nodes away
                 if said != (said := str(error).partition("\n")[0]):

@@ -10,16 +10,19 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 from tests.integration.fault_world import AGENT, AM, JAVA_AM, is_shell, parent_of
 from tests.integration.storm_net import harm
@@ -107,6 +110,50 @@ def hit_process(storm: Storm, fault: Fault, *, role: str, is_frozen: bool) -> No
                 return
         time.sleep(0.3)
     raise AssertionError(f"no {role} to hit in {VICTIM_S:.0f} s")
+
+
+OPENINGS = (
+    b"",
+    b"G",
+    b"GET / HTTP/1.1\r\nHost: x\r\n",
+    b"PRI * HTTP/2.0\r\n\r\n",
+    b"\x16\x03\x01\xff\xff",
+)
+"""What strangers say before they fall silent: nothing, half a head of HTTP, half a TLS hello."""
+EACH = 40
+"""Strangers at each port: more than any of them serves at a time."""
+
+
+def ports_of(pid: int) -> set[tuple[str, int]]:
+    with suppress(psutil.Error):
+        return {
+            (found.laddr.ip, found.laddr.port)
+            for found in psutil.Process(pid).net_connections("tcp4")
+            if found.status == psutil.CONN_LISTEN
+        }
+    return set()
+
+
+def visit(storm: Storm, fault: Fault) -> None:
+    """Strangers at every port of every job's processes, who stay until they are thrown out."""
+    pids = [
+        pid
+        for run in storm.living()
+        for role in ("am", "java-am", "agent")
+        for pid in pids_of_role(storm, run, role)
+    ]
+    doors = {door for pid in pids for door in ports_of(pid)}
+    storm.tell(fault, None, f"{EACH} at each of {len(doors)} ports, for {fault.away_s:.1f} s")
+    with ExitStack() as strangers:
+        for address, port in sorted(doors):
+            for number in range(EACH):
+                with suppress(OSError):  # the job may have ended
+                    where = "127.0.0.1" if address == "0.0.0.0" else address
+                    caller = strangers.enter_context(
+                        socket.create_connection((where, port), timeout=1.0)
+                    )
+                    caller.sendall(OPENINGS[number % len(OPENINGS)])
+        time.sleep(fault.away_s)
 
 
 # ---- daemons ------------------------------------------------------------------------------------
@@ -306,6 +353,7 @@ KINDS: dict[str, Strike] = {
     "hdfs quota": reach_quota,
     "clock off": set_clock,
     "kill client": kill_client,
+    "strangers": visit,
 }
 
 

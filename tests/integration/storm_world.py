@@ -134,7 +134,7 @@ def submit(
     worker = {"tasks": gang.tasks, "gpus": gang.gpus, "processes_per_task": 1}
     given = {key: dict(value) for key, value in PATIENT.items()}
     for key, value in changes.items():
-        given[key] = {**given.get(key, {}), **value}
+        given[key] = {**given.get(key, {}), **value} if isinstance(value, dict) else value
     job = world.submit(gang.name, command, worker=worker, queue=gang.queue, **given)
     return Run(gang, job, folder)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import wait_until_idle
+from tests.fakes.dripping import Dripping
 from tests.integration.fault_world import MARKS, FaultWorld
 from tests.integration.rm_books import read_books, shares
 from tests.integration.storm import HOME, Storm
@@ -73,7 +74,10 @@ def storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storm]:
         stack.callback(world.close)
         stack.callback(world.end_all)
         disk = SMALL_DISK if has_disk else ""
-        raging = Storm(world, net, pair, tmp_path / "jobs", seed, small_disk=disk)
+        receiver = Dripping(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        stack.callback(receiver.close)
+        url = f"http://127.0.0.1:{receiver.port}/"
+        raging = Storm(world, net, pair, tmp_path / "jobs", seed, receiver=url, small_disk=disk)
         raging.folder.mkdir()
         raging.files.mkdirs(HOME)
         yield raging

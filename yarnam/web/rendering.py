@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
+import re
 from datetime import datetime, timezone
 from functools import cache
 from math import isfinite
@@ -24,7 +26,26 @@ def html(template: str, **values: Any) -> bytes:
     """A whole page. ``style`` and ``script`` are the installation's own files."""
     page = _environment().get_template(template)
     text = page.render(style=Markup(_own("page.css")), script=Markup(_own("page.js")), **values)  # noqa: S704
-    return text.encode("utf-8", "backslashreplace")
+    return _TABLE.sub(_with_labels, text).encode("utf-8", "backslashreplace")
+
+
+# Text of others has no tags of its own: it is escaped.
+_TABLE = re.compile(r"<thead>.*?</tbody>", re.DOTALL)
+_HEADING = re.compile(r'<th scope="col"[^>]*>(.*?)</th>')
+_CELL = re.compile(r'<t(?:d|h scope="row")')
+
+
+def _with_labels(table: re.Match[str]) -> str:
+    """Each cell names its column: on a phone a row stands in lines, without the headings."""
+    headings = _HEADING.findall(table[0])
+    head, body = table[0].split("<tbody>", 1)
+    rows = []
+    for row in body.split("<tr>"):
+        column = itertools.count()
+        rows.append(
+            _CELL.sub(lambda cell: f'{cell[0]} data-column="{headings[next(column)]}"', row)  # noqa: B023
+        )
+    return f"{head}<tbody>{'<tr>'.join(rows)}"
 
 
 @cache

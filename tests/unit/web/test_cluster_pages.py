@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from html import escape
 
@@ -95,7 +96,9 @@ def test_under_the_capacity_scheduler_queues_show_capacities() -> None:
     row = capacity[capacity.index('class="level1"') :].split("</tr>")[0]
     # Nothing is free on these nodes, and the queue has no maximum of its own.
     amounts = ("0", "0", "12", "-", "6", "0")
-    assert "".join(f'<td class="n">{amount}</td>' for amount in amounts) in row
+    cells = zip(titles, amounts, strict=True)
+    shown = (f'<td data-column="{title}" class="n">{amount}</td>' for title, amount in cells)
+    assert "".join(shown) in row
     assert "Fair share</th>" in queues_page(fair).decode()
 
 
@@ -136,3 +139,12 @@ def test_text_of_others_never_becomes_markup() -> None:
         assert tags.count("script") == 1
         assert b"<img" not in attacked
         assert b"\xe2\x80\xae" not in attacked
+
+
+def test_a_cell_names_its_column_for_a_phone() -> None:
+    """There a row stands in lines, without the headings."""
+    page = queues_page(now(leaf(), nodes=FULL)).decode()
+    for body in re.findall(r"<tbody>(.*?)</tbody>", page, re.DOTALL):
+        cells = re.findall(r'<(?:td|th scope="row")[^>]*>', body)
+        assert cells
+        assert all(re.search(r'data-column="[^"]+"', cell) for cell in cells)

@@ -84,6 +84,9 @@ def test_an_ended_job_shows_where_it_ran() -> None:
 
 def test_text_of_others_never_becomes_markup() -> None:
     plain = everything()
+    # The column stands only where a task has ended.
+    ended = tuple(replace(task, exit_text="exit code 1") for task in plain.tasks)
+    plain = replace(plain, tasks=ended)
     hostile = with_every_text(plain, HOSTILE)
     views = []
     for status in (plain, hostile):
