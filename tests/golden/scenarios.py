@@ -11,6 +11,7 @@ from tests.unit.gang.test_pre_run import PreRunPlay
 from yarnam.core.failures.hang_detection import hang_finding, where_text
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.events import (
+    AwaitedJobsSeen,
     ConditionChanged,
     ContainersMarked,
     GangHung,
@@ -32,6 +33,7 @@ from yarnam.core.model.job_spec import (
     After,
     Completion,
     CompletionRule,
+    Dependency,
     GangSpec,
     NodeCheck,
     ReadySpec,
@@ -39,6 +41,7 @@ from yarnam.core.model.job_spec import (
     StartCondition,
     StragglerSpec,
 )
+from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import (
     ContainerEnd,
     IdleCause,
@@ -518,6 +521,24 @@ def passes_its_pre_run() -> Play:
     return play
 
 
+def waits_for_another_job() -> Play:
+    """The other job ends while the second ApplicationMaster lives, and the gang is planned."""
+    play = Play(replace(job(), depends_on=(Dependency("prep", applications=("application_1_1",)),)))
+    play.start()
+    for state in (JobState.QUEUED, JobState.RUNNING):
+        seen = tuple(replace(one, state=state) for one in play.gang.awaited)
+        play.after(10).send(AwaitedJobsSeen(0, seen))
+    play.after(60).restart_am()
+    seen = tuple(replace(one, state=JobState.SUCCEEDED) for one in play.gang.awaited)
+    play.after(10).send(AwaitedJobsSeen(0, seen))
+    play.plan()
+    play.grant_all(("n2", "n3")).register_all()
+    play.start_all()
+    for ask in play.asks():
+        play.after(20).ok(ask)
+    return play
+
+
 SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     goes_on_while_tasks_come_and_go,
@@ -545,4 +566,5 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     outputs_stored_by_the_second_am,
     outputs_not_stored_in_time,
     passes_its_pre_run,
+    waits_for_another_job,
 )

@@ -73,4 +73,5 @@ def test_the_stories_end_as_they_should() -> None:
         "roles_end_in_different_ways": 0,
         "workers_start_when_the_server_is_ready": 90,
         "prepares_before_it_trains": 0,
+        "waits_for_another_job": 0,
     }

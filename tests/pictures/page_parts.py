@@ -42,6 +42,7 @@ TITLES = {
     "fits": "It fits, and asks at its next poll",
     "no-queue": "Its queue does not exist",
     "unknown": "Nothing is known of its gang yet",
+    "earlier-jobs": "It waits for other jobs",
     "running": "It does not wait",
 }
 """By the cause that `yarnam queues why --json` names."""

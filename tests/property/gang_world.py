@@ -45,6 +45,7 @@ from yarnam.core.model.events import (
     AgentSilent,
     AgentUnable,
     AmRestarted,
+    AwaitedJobsSeen,
     BrokerFailed,
     CancelRequested,
     ContainerEnded,
@@ -79,9 +80,11 @@ from yarnam.core.model.job_spec import (
     Completion,
     CompletionRule,
     DataInput,
+    Dependency,
     EarlyExit,
     GangSpec,
     InputMode,
+    JobCondition,
     JobSpec,
     NodeCheck,
     PlacementSpec,
@@ -140,6 +143,12 @@ FINDINGS = (
 AGENT_TROUBLE = ("silent", "unable", "busy", "user")
 
 
+EARLIER = (
+    Dependency("prep", JobCondition.SUCCEEDED, ("application_1_0001", "application_1_0002")),
+    Dependency("old", JobCondition.ENDED, ("application_1_0003",)),
+)
+
+
 def small_job(
     *,
     with_ps: bool = False,
@@ -150,6 +159,7 @@ def small_job(
     check: NodeCheck = NodeCheck.OFF,
     has_pre_run: bool = False,
     has_rules: bool = False,
+    waits_for_jobs: bool = False,
 ) -> JobSpec:
     """Three workers of two processes, maybe a parameter server; tight limits. ``has_rules``: with
     roles that end, and may fail, in other ways."""
@@ -171,6 +181,7 @@ def small_job(
         gang=GangSpec(attempts=attempts, wait_timeout_s=5000.0, recovery_timeout_s=60.0),
         retry=RetrySpec(max_restarts=restarts, on_user_failure=1),
         pre_run=PreRunSpec(time_limit_s=40.0, is_due=has_pre_run),
+        depends_on=EARLIER if waits_for_jobs else (),
     )
 
 
@@ -716,7 +727,11 @@ class World:
         if phase is Phase.BACKING_OFF:
             drawn = self.draws or any(isinstance(e, JitterDrawn) for e in self.inflight)
             require(TimerKind.BACKOFF in kinds or drawn, "backing off without an end")
-        if phase in {Phase.PENDING, Phase.BACKING_OFF, Phase.ACQUIRING}:
+        if gang.awaited and phase not in FINAL_PHASES:
+            require(phase in {Phase.PENDING, Phase.SUSPENDED}, f"{phase} before the other jobs")
+            require(not self.plans and not self.truths, "it waits for jobs, and wants something")
+            require(TimerKind.WAIT not in kinds, "its wait for capacity has begun")
+        elif phase in {Phase.PENDING, Phase.BACKING_OFF, Phase.ACQUIRING}:
             require(TimerKind.WAIT in kinds, "the whole wait has no limit")
         if phase is Phase.SUSPENDED:
             require(kinds == {TimerKind.SUSPENSION}, f"suspended with the limits {kinds}")
@@ -1039,6 +1054,17 @@ class World:
     def inputs_are_refused(self) -> None:
         self.deliver(InputsRefused(self.now_s, "a.npy is corrupt"))
 
+    def other_jobs_change(self, pick: int, state: JobState | None) -> None:
+        """YARN is asked until all have ended; a late answer may come after that."""
+        jobs = self.gang.awaited or initial(self.job).awaited
+        if jobs:
+            number = pick % len(jobs)
+            changed = replace(jobs[number], state=state, is_forgotten=state is None)
+            jobs = (*jobs[:number], changed, *jobs[number + 1 :])
+            before = self.gang
+            self.deliver(AwaitedJobsSeen(self.now_s, jobs))
+            require(before.awaited or self.gang == before, "a late answer changed the gang")
+
     def broker_fails(self) -> None:
         self.deliver(BrokerFailed(self.now_s, "Skein is gone"))
 
@@ -1064,6 +1090,9 @@ class World:
             self.storing_goes_on("ok")
         elif self.draws:
             self.jitter_comes(0.5)
+        elif self.gang.awaited:
+            for number in range(len(self.gang.awaited)):
+                self.other_jobs_change(number, JobState.SUCCEEDED)
         elif not self._fair_yarn(exits=exits):
             self.timer_fires()
 
@@ -1288,6 +1317,31 @@ def _healthy_move(world: World, dice: random.Random) -> None:
             world.time_passes(dice.random() * 100)
         world.timer_fires()
     _mishap(world, dice)
+
+
+STATES = (JobState.QUEUED, JobState.RUNNING, JobState.RUNNING, JobState.SUCCEEDED,
+          JobState.SUCCEEDED, JobState.FAILED, None)  # fmt: skip
+
+
+def waiting_run(world: World, seed: int) -> None:
+    """Other jobs come and go, the user changes his mind, and AMs die: before the first plan."""
+    dice = random.Random(seed)
+    n = dice.randrange
+    for _ in range(30):
+        dice.choice(
+            (
+                lambda: world.other_jobs_change(n(3), dice.choice(STATES[: 5 + n(20) // 18 * 2])),
+                lambda: world.am_restarts(),
+                lambda: world.timer_fires(),
+                lambda: world.user_suspends() if n(3) == 0 else None,
+                lambda: world.user_resumes(),
+                lambda: world.user_cancels() if n(40) == 0 else None,
+                lambda: world.others_suspect(n(99)),
+                lambda: world.message_comes(n(99)),
+                lambda: world.planner_answers("ready"),
+            )
+        )()
+    random_walk(world, seed, moves=60)
 
 
 def _mishap(world: World, dice: random.Random) -> None:

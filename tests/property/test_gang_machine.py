@@ -17,6 +17,7 @@ from tests.property.gang_world import (
     small_job,
     stored_run,
     troubled_run,
+    waiting_run,
 )
 from yarnam.core.accounting.ledger import account_all
 from yarnam.core.gang import Gang, GangPolicy, MemberState, step
@@ -33,6 +34,7 @@ from yarnam.core.model.actions import (
 )
 from yarnam.core.model.events import (
     AmRestarted,
+    AwaitedJobsSeen,
     ContainerEnded,
     ContainerGranted,
     Event,
@@ -46,6 +48,7 @@ from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import NodeCheck
 from yarnam.core.model.job_status import FINAL_PHASES, Phase, PreRunState
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit
+from yarnam.errors import ExitCode
 from yarnam.wire.codec import decode_event, encode_event
 
 PICK = st.integers(0, 30)
@@ -250,6 +253,50 @@ def test_a_journal_of_a_pre_run_gives_the_gang_back() -> None:
         troubled_run(world, seed, moves=120)
         events = [decode_event(encode_event(event)) for event in world.seen]
         assert account_all(world.job, 0.0, events)[0] == world.gang
+
+
+def test_nothing_is_requested_before_the_jobs_that_come_first_have_ended() -> None:
+    """``World`` looks at each step."""
+    ends, plans = set(), 0
+    for seed in range(200):
+        world = World(small_job(waits_for_jobs=True, has_pre_run=seed % 3 == 0, restarts=9))
+        waiting_run(world, seed)
+        ends.add(world.gang.verdict and world.gang.verdict.exit_code)
+        plans += bool(world.launches)
+        events = [decode_event(encode_event(event)) for event in world.seen]
+        assert account_all(world.job, 0.0, events)[0] == world.gang
+    assert {ExitCode.OK, ExitCode.DEPENDENCY_FAILED, ExitCode.CANCELLED} <= ends
+    assert plans > 50
+
+
+def plans_before_the_others_have_ended(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    if isinstance(event, AmRestarted) and gang.awaited:
+        gang = replace(gang, awaited=())
+    return step(gang, event, policy)
+
+
+def waits_again_after_a_late_answer(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    if isinstance(event, AwaitedJobsSeen) and not gang.awaited:
+        gang = replace(gang, awaited=event.jobs)
+    return step(gang, event, policy)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [plans_before_the_others_have_ended, waits_again_after_a_late_answer],
+    ids=lambda fault: fault.__name__,
+)
+def test_seeded_fault_of_the_wait_for_jobs_is_caught(fault: Step) -> None:
+    for seed in range(60):
+        try:
+            waiting_run(World(small_job(waits_for_jobs=True), play=fault), seed)
+        except Violation:
+            return
+    pytest.fail(f"{fault.__name__} went unnoticed in 60 walks")
 
 
 def test_no_process_starts_before_all_have_their_inputs() -> None:

@@ -12,6 +12,7 @@ from yarnam.am.probes.growth_probe import Waiters
 from yarnam.am.serial_executor import SerialExecutor, ThreadSerialExecutor
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_status import JobState
 from yarnam.ports import (
     Clock,
     ClusterView,
@@ -63,6 +64,9 @@ class AmPorts:
     queue_now: Callable[[str], str] = str
     """The full name of the queue that YARN has the job in, given the one that is known; the same if
     YARN does not say. May block like a port."""
+    state_of: Callable[[str], JobState | None] = lambda application: None
+    """The state of another application; ``None`` if YARN has forgotten it. Raises Unavailable. May
+    block like a port."""
     budget_trouble: Callable[[], str] = str
     """Why the ResourceManager is asked less often than the job would; empty means it is not."""
     ticket_queue: Callable[[], TicketQueue] | None = None

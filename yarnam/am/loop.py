@@ -27,6 +27,7 @@ from yarnam.am.executor import Executor
 from yarnam.am.job_accounts import JobAccounts
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
+from yarnam.am.probes.awaited_jobs_probe import AwaitedJobsProbe
 from yarnam.am.probes.gang_observers import GangObservers
 from yarnam.am.queue_client_shell import QueueClientShell
 from yarnam.am.status_report import (
@@ -117,6 +118,7 @@ class AmParts:
     """``None`` means the job has no inputs."""
     notifier: Notifier | None
     """``None`` means the job notifies nobody."""
+    awaited_jobs: AwaitedJobsProbe
 
 
 class ApplicationMaster:
@@ -155,6 +157,7 @@ class ApplicationMaster:
         self._notifier = parts.notifier
         self._executor = parts.executor
         self._observers = parts.observers
+        self._awaited_jobs = parts.awaited_jobs
 
     @property
     def gang(self) -> Gang:
@@ -181,6 +184,7 @@ class ApplicationMaster:
             # Clients only read it: the agents have the address in their environment.
             aside.append(loop.create_task(self._announce(where)))
             aside.append(loop.create_task(self._watch()))
+            aside.append(loop.create_task(self._awaited_jobs.run(lambda: self._gang)))
             verdict = self._addressed(await self._serve())
             await self._farewell(verdict)
         finally:
@@ -438,7 +442,10 @@ class ApplicationMaster:
             am=self._facts,
             now_s=now_s,
             metrics=self._ports.mailbox.metrics() if metrics is None else metrics,
-            trouble=self._trouble or self._planning.trouble or self._ports.budget_trouble(),
+            trouble=self._trouble
+            or self._planning.trouble
+            or self._awaited_jobs.trouble
+            or self._ports.budget_trouble(),
             wait_queue=self._queue.client.waiting,
             no_ticket_reason=self._queue.trouble,
             output=self._storing.status(self._gang),

@@ -39,7 +39,13 @@ if TYPE_CHECKING:
 with on_first_use():
     from yarnam import cluster as yarnam_cluster
     from yarnam import spec as yarnam_spec
-    from yarnam.client.functions import array_members, call_package, function_executor, job_array
+    from yarnam.client.functions import (
+        array_members,
+        call_package,
+        earlier_jobs,
+        function_executor,
+        job_array,
+    )
     from yarnam.client.monitor import job_history, job_sources, lookup, yarn_status
     from yarnam.client.planning import measured_program, outlook, queue_comparison
     from yarnam.client.queues import chosen_policies
@@ -143,8 +149,8 @@ class Client:
         error or interrupt leaves nothing on the cluster. ``launcher``: one for this cluster that is
         already starting, to use instead of the client's own; it is closed at the end.
 
-        Raises BadSpec, NoPermission, NeverFits, PathTaken (before anything is submitted),
-        BadConfig, Unavailable, DiskFull.
+        Raises BadSpec, NoPermission, NeverFits, PathTaken, DependencyFailed (before anything is
+        submitted), BadConfig, Unavailable, DiskFull.
         """
         launcher = launcher or self._site.open_launcher()
         try:
@@ -183,9 +189,8 @@ class Client:
         job = _tagged(self.parse(spec, queue=queue, name=name), tags)
         if idempotency_key:
             job = replace(job, idempotency_key=idempotency_key)
-        preflight.check_job(
-            self._site, array_members.member_of(job, "0" * 12, found, found.indices[0])
-        )
+        first = array_members.member_of(job, "0" * 12, found, found.indices[0])
+        preflight.check_job(self._site, self._with_earlier_jobs(first))
 
         def start(array_id: str, position: int) -> Job:
             return self._start_member(
@@ -227,7 +232,8 @@ class Client:
     def plan(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> CheckedJob:
         """The checked job and its ladder of placements, without submitting or writing anything.
         Raises as ``submit`` does."""
-        return preflight.check_job(self._site, self.parse(spec, queue=queue, name=name))
+        job = self.parse(spec, queue=queue, name=name)
+        return preflight.check_job(self._site, self._with_earlier_jobs(job))
 
     def outlook(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> Outlook:
         """Where the job would run now: its ladder, nodes and ranks, and what blocks it. Raises as
@@ -341,9 +347,14 @@ class Client:
         scratch = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - it is only named
         with full_disk_named(self._site.cache, scratch):
             made = submit_job.submit_job(
-                self._site, job, launcher, others, self._report, self._open_progress, key=key
-            )
+                self._site, job, launcher, others, self._report, self._open_progress, key=key,
+                settle=self._with_earlier_jobs,
+            )  # fmt: skip
         return self._handle(made.application, made.key, self._site.user)
+
+    def _with_earlier_jobs(self, job: JobSpec) -> JobSpec:
+        """Nothing is loaded for a job that waits for none."""
+        return earlier_jobs.with_earlier_jobs(self._site, job) if job.depends_on else job
 
     def _opened(self, application: str) -> Job:
         return self._handle(application, "", self._site.user)

@@ -15,7 +15,8 @@
     ├── UserFailed        90  user    the job's own code failed
     ├── NeverFits         91  user    no cluster state could ever hold this gang
     ├── GangTimeout       92  infra   the gang could not be acquired in time          (retryable)
-    └── Cancelled         93  user    a user cancelled the job
+    ├── Cancelled         93  user    a user cancelled the job
+    └── DependencyFailed  94  user    a job that this one waits for cannot succeed any more
 
 64 to 78 keep the meaning that sysexits.h gives them. All codes stay below 126 (the shell's own),
 clear of 10 to 12 (Skein's) and of 143 (SIGTERM), so that they cannot be confused.
@@ -53,6 +54,7 @@ class ExitCode(IntEnum):
     NEVER_FITS = 91
     GANG_TIMEOUT = 92
     CANCELLED = 93
+    DEPENDENCY_FAILED = 94
 
 
 class YarnamError(Exception):
@@ -209,6 +211,13 @@ class Cancelled(YarnamError):
     """A user cancelled the job."""
 
     exit_code = ExitCode.CANCELLED
+    blame = Blame.USER
+
+
+class DependencyFailed(YarnamError):
+    """A job that this one waits for (`depends_on`) has failed or was cancelled."""
+
+    exit_code = ExitCode.DEPENDENCY_FAILED
     blame = Blame.USER
 
 

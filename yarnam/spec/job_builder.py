@@ -91,6 +91,10 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
         ),
         flexible_shape=document.gpus is not None,
         duration_s=document.duration,
+        depends_on=tuple(
+            job_spec.Dependency(one.job, job_spec.JobCondition(one.when))
+            for one in document.depends_on
+        ),
         tags=tuple(document.tags),
         notify=tuple(
             _channel(("notify", index), given, context.environ, problems)

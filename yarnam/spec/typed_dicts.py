@@ -176,6 +176,20 @@ class DataDict(TypedDict, total=False):
     """Where the job's results go; they appear together when the job has succeeded."""
 
 
+class _DependsOnRequired(TypedDict):
+    job: str
+    """The name of a job of yours, an application id of anybody's (of any kind, such as Spark), or
+    the id of an array, which means all of its members."""
+
+
+class DependsOnDict(_DependsOnRequired, total=False):
+    """A job that has to end before this one requests its GPUs. It is looked up at the submit, so it
+    has to be submitted before."""
+    when: Literal['succeeded', 'ended']
+    """`succeeded`: this job ends with DEPENDENCY_FAILED if the other one fails or is cancelled.
+    `ended`: this job continues however the other one ends."""
+
+
 class ElasticDict(TypedDict, total=False):
     """When an elastic gang changes its size. Each change stops all processes and restarts them from
     their checkpoint with new ranks, unless `restart` is `false`. Needs a range for `gpus` or for
@@ -701,6 +715,10 @@ class JobDict(_JobRequired, total=False):
     duration: str
     """The expected run time. It is not enforced; it allows a job to start before larger ones, in a
     gap that is long enough."""
+    depends_on: list[Union[str, DependsOnDict]]
+    """The jobs that have to end first: see [pipelines](../how-to/pipelines.md#a-job-after-another).
+    Until then this job holds its ApplicationMaster's container, no GPU, and no place in the wait
+    queue; `gang.wait_timeout` begins afterwards."""
     tags: list[str]
     """YARN application tags, at most 7."""
     notify: list[NotifyDict]
@@ -730,6 +748,7 @@ __all__ = [
     "CodeDict",
     "CompletionRulesDict",
     "DataDict",
+    "DependsOnDict",
     "ElasticDict",
     "EnvironmentDict",
     "FailureRuleEntryDict",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster_view import FakeView, cluster
@@ -28,7 +29,7 @@ from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import GangSpec, JobSpec, RetrySpec, RoleSpec
-from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.plans import NoFit
 from yarnam.core.model.resources import Resources
@@ -101,6 +102,10 @@ class AmWorld:
         self.claim_error: Exception | None = None
         self.queue_now = ""
         """The job's queue by YARN; empty: it does not say."""
+        self.states: dict[str, JobState] = {}
+        """Other applications, as YARN reports them; the rest it has forgotten."""
+        self.asked_about: list[str] = []
+        self.yarn_error: Exception | None = None
         self.released_at: list[Verdict | None] = []
         """The broker's verdict each time that the claims were released."""
         self.learnt: list[tuple[str, str]] = []
@@ -137,6 +142,7 @@ class AmWorld:
             learn=lambda node, model: self.learnt.append((node, model)),
             keep=self._keep,
             queue_now=lambda known: self.queue_now or known,
+            state_of=self._state_of,
             confirm_claims=self._confirm_claims,
             release_claims=lambda: self.released_at.append(self.broker.verdict),
             hints=self.hints,
@@ -147,6 +153,12 @@ class AmWorld:
         facts = AmFacts(APPLICATION, am_attempt, "http://rm:8088/proxy/x/", am_attempt >= 2)
         self.am = assemble_am(self.record, facts, ports, settings)
         self.run: asyncio.Task[Verdict]
+
+    def _state_of(self, application: str) -> JobState | None:
+        self.asked_about.append(application)
+        if self.yarn_error is not None:
+            raise self.yarn_error
+        return self.states.get(application)
 
     def _confirm_claims(self) -> None:
         if self.claim_error is not None:
@@ -237,11 +249,13 @@ async def am_world(
     snapshots: FakeSharedSnapshots | None = None,
     can_be_shown: bool = True,
     queue_now: str = "",
+    states: Mapping[str, JobState] = MappingProxyType({}),
 ) -> AsyncIterator[AmWorld]:
     """``used``: GPUs of each node that are taken."""
     limits = settings or AmSettings()
     world = AmWorld(spec or job(), disk or Disk(), am_attempt, limits, hall, snapshots)
     world.queue_now = queue_now
+    world.states.update(states)
     if used:
         world.view.shown = cluster(used=used)
     if world.ticket_queue is not None:

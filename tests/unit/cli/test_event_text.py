@@ -15,6 +15,7 @@ from yarnam.core.gang import describe
 from yarnam.core.model import events as ev
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.core.model.job_status import AwaitedJob
 from yarnam.core.model.outcomes import (
     ContainerEnd,
     ExitKind,
@@ -99,6 +100,10 @@ TOLD: list[tuple[Event, str]] = [
     (ev.SuspendRequested(1.0, "ann", 60.0, "a demo"), "suspended by ann: a demo"),
     (ev.ResumeRequested(1.0, "bob"), "resumed by bob"),
     (ev.ClusterSeen(1.0, 1, 2, 1, 3), "2 tasks more fit, 3 jobs waiting, 1 task above"),
+    (
+        ev.AwaitedJobsSeen(1.0, (AwaitedJob("application_1_1", "prep", needs_success=True),)),
+        "waits for prep (application_1_1) to succeed",
+    ),
     (ev.BrokerFailed(1.0, "gone"), "failed: gone"),
     (ev.OutputsStored(1.0, 2, 12, 3 << 20), "outputs stored: 12 files, 3.0 MiB"),
     (ev.StoringTroubled(1.0, 2, "safe mode"), "delayed: safe mode"),

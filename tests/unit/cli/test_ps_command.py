@@ -11,7 +11,7 @@ import pytest
 from tests.unit.client.world import World, status
 from yarnam.cli.shell import Shell, run
 from yarnam.client.user_paths import new_key, tag_of
-from yarnam.core.model.job_status import RoleStatus
+from yarnam.core.model.job_status import AwaitedJob, JobState, RoleStatus
 from yarnam.errors import ExitCode
 
 
@@ -70,3 +70,15 @@ def test_a_role_that_failed_without_its_job_is_told(
     world.job()
     assert run(("ps",), Shell(lambda **_: world.client)) == 0
     assert "step 5, 2 of role eval failed\n" in capsys.readouterr().out
+
+
+def test_what_a_job_waits_for_is_in_the_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World(tmp_path)
+    jobs = (AwaitedJob("application_1_0001", "prep", state=JobState.RUNNING),) * 3
+    world.line.statuses = [status(JobState.QUEUED, awaited=jobs)]
+    world.job()
+    assert run(("ps",), Shell(lambda **_: world.client)) == 0
+    shown = capsys.readouterr().out
+    assert "waits for prep (application_1_0001, RUNNING) to succeed and 2 more" in shown

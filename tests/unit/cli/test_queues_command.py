@@ -15,7 +15,7 @@ from tests.unit.queues.test_lint import GOOD
 from yarnam.cli.shell import Shell, run
 from yarnam.client.planning.snapshot_file import save_snapshot
 from yarnam.client.queues import apply_file
-from yarnam.core.model.job_status import JobState, WaitQueueStatus
+from yarnam.core.model.job_status import AwaitedJob, JobState, WaitQueueStatus
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Scheduler
 from yarnam.core.queues.queue_state import QueueState
@@ -110,6 +110,21 @@ def test_what_no_ticket_tells_is_asked_of_the_job(
     out = lines_of(capsys)
     assert "no ticket in ZooKeeper" in out[0]
     assert out[1] == "  Its own status says: the gang does not fit in one rack; 2 of 4."
+
+
+def test_a_job_that_waits_for_others_says_so(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own status knows; neither a ticket nor YARN does."""
+    world.job()
+    world.rm.change(APPLICATION, queue="root.research", running_containers=1)
+    prep = AwaitedJob("application_1_0001", "prep", state=JobState.RUNNING)
+    world.line.statuses = [status(JobState.QUEUED, awaited=(prep,))]
+    for what in (APPLICATION, "root.research"):
+        assert yarnam(world, "why", what) == 0
+        out = lines_of(capsys)
+        assert "it waits for prep (application_1_0001, RUNNING) to succeed" in out[0]
+        assert out[1:] == ["  What would start it: the end of application_1_0001."]
 
 
 def test_errors_say_what_next(world: World, capsys: pytest.CaptureFixture[str]) -> None:

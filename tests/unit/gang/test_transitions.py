@@ -25,6 +25,7 @@ from yarnam.core.gang.context import AllEnded, StepContext
 from yarnam.core.gang.state import Exclusion
 from yarnam.core.gang.transitions import HANDLERS, ROWS, Key, Row
 from yarnam.core.model.events import (
+    AwaitedJobsSeen,
     BrokerFailed,
     ConditionChanged,
     ContainerEnded,
@@ -50,6 +51,7 @@ from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_spec import (
     After,
     DataInput,
+    Dependency,
     EarlyExit,
     GangSpec,
     InputMode,
@@ -59,7 +61,7 @@ from yarnam.core.model.job_spec import (
     StartCondition,
     StragglerSpec,
 )
-from yarnam.core.model.job_status import FINAL_PHASES, Phase
+from yarnam.core.model.job_status import FINAL_PHASES, JobState, Phase
 from yarnam.core.model.outcomes import (
     ContainerEnd,
     ExitKind,
@@ -430,6 +432,19 @@ def suspensions() -> None:
     elastic.ask_size(3)
 
 
+def waits_for_other_jobs() -> None:
+    """In each of its phases, and every answer."""
+    spec = replace(job(), depends_on=(Dependency("prep", applications=("application_1_0001",)),))
+    for is_suspended in (False, True):
+        for state in (JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED):
+            play = Play(spec)
+            play.start()
+            if is_suspended:
+                play.send(SuspendRequested(0, "ann", 60.0))
+            seen = tuple(replace(one, state=state) for one in play.gang.awaited)
+            play.send(AwaitedJobsSeen(0, seen))
+
+
 def ends_of_roles() -> None:
     """What is lost without the gang; and a service that ends too early."""
     strict = role("worker", service=True, early_exit=EarlyExit.FAIL)
@@ -645,6 +660,7 @@ def walked() -> set[Edge]:
     roles_in_order()
     roles_after_the_end_of_others()
     suspensions()
+    waits_for_other_jobs()
     edges |= over_before_it_began().edges
     for seed in range(60):
         elastic = ElasticWorld(elastic_job(recovery_timeout_s=60.0 * (seed % 2)))

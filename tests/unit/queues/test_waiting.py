@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.job_status import AwaitedJob, JobState
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node, NodeState, Scheduler
 from yarnam.core.model.tickets import (
@@ -71,6 +72,8 @@ def waits_behind(**facts: Any) -> Callable[[Ticket], MustWait]:
 
 AM = job(stage=Stage.WAITS_FOR_AM, demands=(), gpus=None)
 
+PREP = AwaitedJob("application_1_0001", "prep", state=JobState.RUNNING)
+
 CASES: dict[str, tuple[QueueJob, QueuesNow, str, str]] = {
     "max-jobs": (
         AM,
@@ -105,6 +108,12 @@ CASES: dict[str, tuple[QueueJob, QueuesNow, str, str]] = {
     ),
     "next-heartbeat": (AM, now(), "nothing holds it up", ""),
     "unknown": (job(demands=()), now(), "no ticket", "yarnam status application_1_0005"),
+    "earlier-jobs": (
+        job(demands=(), awaited=(PREP,)),
+        now(),
+        "it waits for prep (application_1_0001, RUNNING) to succeed (depends_on)",
+        "the end of application_1_0001",
+    ),
     "max-container": (
         job(),
         now(leaf(max_container=Resources(9000, 9, 2))),
@@ -278,3 +287,8 @@ def test_the_capacity_scheduler_has_limits_of_its_own(
     assert found.cause == cause
     assert says in found.reason
     assert change in found.change
+
+
+def test_several_jobs_that_come_first() -> None:
+    found = why_waiting(job(demands=(), awaited=(PREP, PREP, PREP)), now())
+    assert "to succeed, and 2 more jobs (depends_on)" in found.reason

@@ -31,6 +31,7 @@ from yarnam.adapters.yarn.json_values import (
     whole_of,
 )
 from yarnam.core.model.ids import NodeId, RackId, node_of_address
+from yarnam.core.model.job_status import JobState
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import AllocationSteps, Node, NodeState, QueueView, Scheduler
 
@@ -88,6 +89,16 @@ class YarnApplication:
     @property
     def is_over(self) -> bool:
         return self.state in {"FINISHED", "FAILED", "KILLED"}
+
+    @property
+    def job_state(self) -> JobState:
+        """The state of an application of any kind: QUEUED until its ApplicationMaster runs."""
+        if not self.is_over:
+            return JobState.RUNNING if self.state == "RUNNING" else JobState.QUEUED
+        if "KILLED" in {self.state, self.final_status}:
+            return JobState.CANCELLED
+        is_well = self.final_status == "SUCCEEDED"
+        return JobState.SUCCEEDED if is_well else JobState.FAILED
 
 
 def _raise(_name: str, error: MalformedData) -> None:

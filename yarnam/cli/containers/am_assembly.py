@@ -9,6 +9,7 @@ from yarnam.am.executor import Executor
 from yarnam.am.loop import AmParts, ApplicationMaster, EventInbox
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
+from yarnam.am.probes.awaited_jobs_probe import AwaitedJobsProbe
 from yarnam.am.probes.gang_observers import GangObservers
 from yarnam.am.queue_client_shell import QueueClientShell
 from yarnam.am.status_report import AmFacts
@@ -86,6 +87,9 @@ def _parts(
         notify = notifier.Notifier(
             record.job.notify, ports.notify, ports.store, ports.executor, settings, ports.sleep
         )
+    awaited_jobs = AwaitedJobsProbe(
+        ports.state_of, executors.courtesy, clock, inbox, settings, ports.draw, ports.sleep
+    )
     return AmParts(
         inbox,
         clock,
@@ -97,4 +101,5 @@ def _parts(
         observers,
         inputs,
         notify,
+        awaited_jobs,
     )

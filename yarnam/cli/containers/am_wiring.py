@@ -62,11 +62,19 @@ from yarnam.core.gang.am_attempts import ends_the_job
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import JobSpec, acl_text, users_and_groups
+from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.queues.queue_state import full_queue, names_queue
 from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.core.tokens.renewal import TokenLife
-from yarnam.errors import BadConfig, ExitCode, InternalError, PathTaken, YarnamError
+from yarnam.errors import (
+    BadConfig,
+    ExitCode,
+    InternalError,
+    PathTaken,
+    Unavailable,
+    YarnamError,
+)
 from yarnam.errors.full_disks import disk_full, in_words
 from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
 from yarnam.ports.notifications import NotificationSender
@@ -182,6 +190,15 @@ def _queue_now(rm: ResourceManager, application: str, known: str) -> str:
         return known
 
 
+def _state_of(rm: ResourceManager, other: str, own: str) -> JobState | None:
+    """Raises Unavailable. A ResourceManager that does not know this job either has lost them all:
+    that says nothing about the other one."""
+    found = rm.application(other)
+    if found is None and rm.application(own) is None:
+        raise Unavailable(f"the ResourceManager knows neither {other} nor this job")
+    return None if found is None else found.job_state
+
+
 def _keep_tokens(
     tokens: ContainerTokens,
     in_use: NewTokens | None,
@@ -265,6 +282,7 @@ def _ports(
         draw=random.random,
         waiters=PendingApplications(rm, application),
         queue_now=lambda known: _queue_now(rm, application, known),
+        state_of=lambda other: _state_of(rm, other, application),
         budget_trouble=lambda: budget.trouble,
         ticket_queue=_ticket_queue(session, application, rm, am_attempt, job.queue),
         hints=(

@@ -81,7 +81,9 @@ def _row(job: JobStatus) -> tuple[str, ...]:
     granted = f"{job.granted}/{job.asked}" if is_asking else "-"
     age = duration(time.time() - job.submitted_at_s) if job.submitted_at_s else "-"
     failed = (f"{one.failed} of role {one.role} failed" for one in job.roles if one.failed)
-    training = ", ".join(filter(None, [training_text(job), *failed])) or "-"
+    awaited = f"waits for {job.awaited[0].words}" if job.awaited else ""
+    more = f" and {len(job.awaited) - 1} more" if job.awaited[1:] else ""
+    training = ", ".join(filter(None, [training_text(job), awaited + more, *failed])) or "-"
     state = job.state.value
     if job.is_last_known:
         state += f" ({duration(time.time() - job.at_s)} ago)"

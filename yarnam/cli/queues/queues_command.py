@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from yarnam.client import Client
+    from yarnam.core.model.job_status import AwaitedJob
     from yarnam.core.queues.queue_state import QueueState
     from yarnam.core.queues.queues_now import QueueJob, QueuesNow
 
@@ -40,6 +43,10 @@ with on_first_use():
     from yarnam.client.monitor import lookup
     from yarnam.client.queues import queue_view
     from yarnam.core.queues import queues_now, waiting
+
+PARALLEL_READS = 16
+MOST_READ = 64
+"""Jobs whose ApplicationMasters are asked; each answers within milliseconds, or not at all."""
 
 WATCH_EVERY_S = 2.0
 """Between two looks of --watch: each asks the ResourceManager for all nodes and jobs."""
@@ -136,6 +143,8 @@ def why(ctx: click.Context, what: str, node_label: str, as_json: bool) -> int:
                     f"{application} has ended: it waits for nothing",
                     hint=f"How it ended: yarnam status {application}",
                 )
+        jobs = _with_awaited(client, jobs)
+        if len(jobs) == 1:
             own_reason = _own_reason(client, jobs[0], now)
     if as_json:
         print_json([queue_text.job_plain(job, now) for job in jobs])
@@ -145,6 +154,22 @@ def why(ctx: click.Context, what: str, node_label: str, as_json: bool) -> int:
     for job in jobs:
         print_lines(queue_text.why_lines(job, now, own_reason))
     return 0
+
+
+def _with_awaited(client: Client, jobs: list[QueueJob]) -> list[QueueJob]:
+    """The jobs without a ticket may wait for others, as they alone know: those of this user."""
+    unknown = [job for job in jobs if job.awaits_gang and job.user == client.site.user]
+    with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="status") as pool:
+        found = pool.map(lambda job: _awaited(client, job), unknown[:MOST_READ])
+    awaited = dict(zip((job.application for job in unknown), found, strict=False))
+    return [replace(job, awaited=awaited.get(job.application, ())) for job in jobs]
+
+
+def _awaited(client: Client, job: QueueJob) -> tuple[AwaitedJob, ...]:
+    try:
+        return client.job(job.application).status().awaited
+    except YarnamError:
+        return ()
 
 
 def _own_reason(client: Client, job: QueueJob, now: QueuesNow) -> str:

@@ -86,6 +86,7 @@ def _of_job(  # noqa: RET503 - assert_never does not return
     | ev.SuspendRequested
     | ev.ResumeRequested
     | ev.InputsRefused
+    | ev.AwaitedJobsSeen
     | ev.BrokerFailed
     | ev.OutputsStored
     | ev.StoringTroubled
@@ -110,16 +111,21 @@ def _of_job(  # noqa: RET503 - assert_never does not return
             return _of_user(event)
         case ev.InputsRefused(message=message):
             return f"inputs refused: {message}"
+        case ev.AwaitedJobsSeen(jobs=jobs):
+            return f"waits for {', '.join(job.words for job in jobs)}"
         case ev.BrokerFailed(message=message):
             return f"connection to YARN failed: {message}"
-        case ev.OutputsStored(files=files, size_bytes=size):
-            return f"outputs stored: {files} files, {byte_words(size)}"
-        case ev.StoringTroubled(message=message):
-            return f"storing the outputs is delayed: {message}"
-        case ev.StoringFailed(message=message):
-            return f"storing the outputs failed: {message}"
+        case ev.OutputsStored() | ev.StoringTroubled() | ev.StoringFailed():
+            return _of_storing(event)
         case _:
             assert_never(event)
+
+
+def _of_storing(event: ev.OutputsStored | ev.StoringTroubled | ev.StoringFailed) -> str:
+    if isinstance(event, ev.OutputsStored):
+        return f"outputs stored: {event.files} files, {byte_words(event.size_bytes)}"
+    how = "is delayed" if isinstance(event, ev.StoringTroubled) else "failed"
+    return f"storing the outputs {how}: {event.message}"
 
 
 def _tasks(count: int) -> str:

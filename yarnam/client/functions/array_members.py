@@ -13,6 +13,7 @@ from yarnam.errors import BadSpec, UsageError
 T = TypeVar("T")
 
 INDEX_VARIABLE = "YARNAM_ARRAY_INDEX"
+SIZE_VARIABLE = "YARNAM_ARRAY_SIZE"
 PLACEHOLDER = f"${{{INDEX_VARIABLE}}}"
 """In any text of the spec it stands for the member's index."""
 
@@ -86,7 +87,7 @@ def member_of(job: JobSpec, array_id: str, found: ArrayIndices, index: int) -> J
     variables = (
         (INDEX_VARIABLE, str(index)),
         ("YARNAM_ARRAY_ID", array_id),
-        ("YARNAM_ARRAY_SIZE", str(len(found.indices))),
+        (SIZE_VARIABLE, str(len(found.indices))),
     )
     name = job.name if PLACEHOLDER in job.name else f"{job.name}-{index}"
     named = replace(

@@ -274,7 +274,11 @@ def _check_shipped(site: Site, job: JobSpec) -> None:
 
 
 def _check_inputs(site: Site, job: JobSpec) -> None:
-    missing = [item for item in job.inputs if not _exists(site, item.uri)]
+    missing = [
+        item
+        for item in job.inputs
+        if not (job.depends_on and item.is_read_by_name) and not _exists(site, item.uri)
+    ]
     if missing:
         raise BadSpec(
             "\n".join(f"input '{item.name}': {item.uri} does not exist" for item in missing),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -36,6 +37,9 @@ KILL_CONFIRM_LIMIT_S = 10.0
 """How long a failed submit waits for YARN to say that its application is gone."""
 
 
+Settle = Callable[[JobSpec], JobSpec]
+
+
 @dataclass(frozen=True, slots=True)
 class Submitted:
     """An application that YARN has accepted."""
@@ -55,17 +59,21 @@ def submit_job(
     open_progress: OpenProgress = no_progress,
     *,
     key: str = "",
+    settle: Settle = lambda job: job,
 ) -> Submitted:
     """Check, claim, stage, submit. On any error or interrupt nothing of the job is left on the
     cluster. ``launcher`` may be starting meanwhile. ``key``: of the job's directory, new for each
-    call; by default it gets one here. An environment that is packed for the job stays, for the
-    next one. Raises YarnamError.
+    call; by default it gets one here. ``settle`` looks up the jobs that it refers to; it is called
+    for a new job only. An environment that is packed for the job stays, for the next one. Raises
+    YarnamError.
 
     A job with an idempotency key that was submitted before is returned as it is. When it is not
     known whether YARN has the application, it stays, and the next submit with this key finds it.
     """
     if not job.idempotency_key:
-        return _submit(site, job, launcher, others, report, open_progress, None, key or new_key())
+        return _submit(
+            site, settle(job), launcher, others, report, open_progress, None, key or new_key()
+        )
     idempotency_key = idempotency.IdempotencyKey(site, job.idempotency_key, report)
     while True:
         if (found := idempotency_key.earlier_submit()) is not None:
@@ -74,7 +82,7 @@ def submit_job(
             return Submitted(application, found.key, site.paths.job(found.key), job)
         with suppress(idempotency.KeyTaken):
             return _submit(
-                site, job, launcher, others, report, open_progress, idempotency_key,
+                site, settle(job), launcher, others, report, open_progress, idempotency_key,
                 key or new_key(),
             )  # fmt: skip
 

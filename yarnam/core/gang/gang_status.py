@@ -11,6 +11,7 @@ from yarnam.core.gang.state import Gang, Member, MemberState
 from yarnam.core.model.events import TimerKind
 from yarnam.core.model.job_status import (
     AttemptRecord,
+    AwaitedJob,
     Condition,
     JobState,
     JobStatus,
@@ -100,6 +101,7 @@ def describe(gang: Gang, now_s: float) -> JobStatus:
         history=_history(gang),
         verdict=gang.verdict,
         pre_run=gang.pre_run,
+        awaited=still_awaited(gang),
     )
 
 
@@ -134,12 +136,10 @@ def reason_line(gang: Gang, now_s: float) -> str:
 def _reason(gang: Gang, now_s: float) -> str:
     left = _left(gang, now_s)
     match gang.phase:
+        case Phase.PENDING if not gang.is_started:
+            return "the ApplicationMaster is starting"
         case Phase.PENDING:
-            return (
-                "searching for free capacity"
-                if gang.is_started
-                else "the ApplicationMaster is starting"
-            )
+            return _awaiting(gang) or "searching for free capacity"
         case Phase.ACQUIRING:
             return _acquiring(gang, now_s)
         case Phase.CHECKING:
@@ -168,6 +168,22 @@ def _reason(gang: Gang, now_s: float) -> str:
             return _backing_off(gang)
         case _:
             return gang.reason
+
+
+def _awaiting(gang: Gang) -> str:
+    """``waiting for prep (application_1_0001, RUNNING) to succeed, and 2 more jobs``."""
+    left = still_awaited(gang)
+    if not left:
+        return ""
+    others = len(left) - 1
+    more = f", and {others} more job{'s' if others > 1 else ''}" if others else ""
+    return f"waiting for {left[0].words}{more}"
+
+
+def still_awaited(gang: Gang) -> tuple[AwaitedJob, ...]:
+    """The jobs that have not ended."""
+    awaited = gang.awaited if gang.verdict is None else ()
+    return tuple(job for job in awaited if not job.has_ended)
 
 
 def _running(gang: Gang) -> str:

@@ -18,8 +18,14 @@ from yarnam.core.model.events import (
     TimerKind,
 )
 from yarnam.core.model.ids import AskId, NodeId, TaskId
-from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.job_status import AttemptRecord, Phase, PreRunState, PreRunStatus
+from yarnam.core.model.job_spec import JobCondition, JobSpec
+from yarnam.core.model.job_status import (
+    AttemptRecord,
+    AwaitedJob,
+    Phase,
+    PreRunState,
+    PreRunStatus,
+)
 from yarnam.core.model.outcomes import (
     ExitKind,
     Finding,
@@ -398,6 +404,8 @@ class Gang:
     is_yielding: bool = False
     """SUSPENDED by the policy of its queue, which resumes it."""
     timers: tuple[Timer, ...] = ()
+    awaited: tuple[AwaitedJob, ...] = ()
+    """The jobs of ``depends_on``, until the last one has ended as it has to."""
 
     attempt: int = 1
     rung: Rung | None = None
@@ -482,4 +490,9 @@ def initial(job: JobSpec) -> Gang:
             tasks, is_by_program=tasks is not None, program_tasks=tasks, scheduled=begun
         ),
         pre_run=PreRunStatus() if job.pre_run.is_due else None,
+        awaited=tuple(
+            AwaitedJob(application, one.job, one.when is JobCondition.SUCCEEDED)
+            for one in job.depends_on
+            for application in one.applications
+        ),
     )

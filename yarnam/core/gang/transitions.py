@@ -36,12 +36,13 @@ from yarnam.core.gang.phases import (
     storing,
 )
 from yarnam.core.gang.phases.slow_nodes import checking, stragglers
-from yarnam.core.gang.phases.waiting import backing_off, pending, suspended
+from yarnam.core.gang.phases.waiting import awaited_jobs, backing_off, pending, suspended
 from yarnam.core.model.events import (
     AgentRegistered,
     AgentSilent,
     AgentUnable,
     AmRestarted,
+    AwaitedJobsSeen,
     BrokerFailed,
     CancelRequested,
     ClusterSeen,
@@ -147,6 +148,9 @@ SUSPEND = on(SuspendRequested, suspended.suspend, P.SUSPENDED)
 
 PENDING = (
     on(JobStarted, pending.begin, when=pending.is_new),
+    on(AwaitedJobsSeen, awaited_jobs.fail, P.FAILED, when=awaited_jobs.waits_in_vain),
+    on(AwaitedJobsSeen, awaited_jobs.begin, when=awaited_jobs.is_last_met),
+    on(AwaitedJobsSeen, awaited_jobs.note, when=awaited_jobs.waits),
     on(PlanReady, pending.blame_planner, P.FAILED, when=pending.is_not_the_gang),
     on(PlanReady, pending.wait_for_largest, *FAILS, when=pending.is_worth_waiting),
     on(PlanReady, pending.ask_for_gang, P.ACQUIRING),
@@ -468,6 +472,9 @@ SUSPENDED = (
     on(ResumeRequested, suspended.resume, P.PENDING, when=suspended.may_resume),
     on(T.SUSPENSION, suspended.resume, P.PENDING),
     on(SuspendRequested, suspended.keep, when=suspended.is_taken_over),
+    on(AwaitedJobsSeen, awaited_jobs.fail, P.FAILED, when=awaited_jobs.waits_in_vain),
+    on(AwaitedJobsSeen, awaited_jobs.note_met, when=awaited_jobs.is_last_met),
+    on(AwaitedJobsSeen, awaited_jobs.note, when=awaited_jobs.waits),
     on(AmRestarted, suspended.stay),
     HINTS,
     SIZE,

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Union
 
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.core.model.job_status import AwaitedJob
 from yarnam.core.model.outcomes import (
     ContainerEnd,
     Finding,
@@ -457,6 +458,14 @@ class StoringFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitedJobsSeen:
+    """The states of the jobs that this one waits for. Comes when one has changed."""
+
+    at_s: float
+    jobs: tuple[AwaitedJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerFailed:
     """The way to YARN is broken for good: Skein's AM has refused an ask."""
 
@@ -500,5 +509,6 @@ Event = Union[
     OutputsStored,
     StoringTroubled,
     StoringFailed,
+    AwaitedJobsSeen,
     BrokerFailed,
 ]

@@ -447,7 +447,8 @@ class Sharding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DataInput:
-    """An input the job reads; it must exist at submit. ``env`` names the variable with its URI."""
+    """An input the job reads. It must exist at submit, unless a job that comes before writes it.
+    ``env`` names the variable with its URI."""
 
     name: str
     uri: str
@@ -467,6 +468,13 @@ class DataInput:
     shard: Sharding = Sharding.NONE
     pattern: str = ""
     """A shell pattern for the files below ``uri``; empty for all of them."""
+
+    @property
+    def is_read_by_name(self) -> bool:
+        """Whether the processes only get its URI: no list of its files is made at the submit that
+        they go by."""
+        is_checked = self.verify is not VerifyInput.OFF
+        return not (self.is_staged or is_checked or self.shard is Sharding.FILES)
 
     @property
     def is_staged(self) -> bool:
@@ -665,6 +673,25 @@ class ChannelSpec:
     sender: str = ""
 
 
+class JobCondition(Enum):
+    """The end of another job that this job waits for."""
+
+    SUCCEEDED = "succeeded"
+    ENDED = "ended"
+    """However it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A job that has to end before this job requests its gang."""
+
+    job: str
+    """Its name, its application id or the id of an array, as in the spec."""
+    when: JobCondition = JobCondition.SUCCEEDED
+    applications: tuple[str, ...] = ()
+    """The applications that it refers to. The submit looks them up: all members of an array."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """Everything that defines a job."""
@@ -719,6 +746,7 @@ class JobSpec:
     keeps_files: bool = False
     """Whether its directory on HDFS stays for ever after its end."""
     acls: AccessSpec = field(default_factory=AccessSpec)
+    depends_on: tuple[Dependency, ...] = ()
 
     @property
     def gpus(self) -> int:

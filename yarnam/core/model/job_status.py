@@ -514,6 +514,45 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitedJob:
+    """A job that another one waits for, as YARN reports it."""
+
+    application: str
+    name: str
+    """As in the spec of the job that waits."""
+    needs_success: bool = True
+    state: JobState | None = None
+    """``None`` if YARN has not been asked yet, or has forgotten it."""
+    is_forgotten: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        """YARN forgets only jobs that have ended."""
+        return self.is_forgotten or (self.state is not None and self.state.is_final)
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it has ended as it has to."""
+        return self.state is JobState.SUCCEEDED or (self.has_ended and not self.needs_success)
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether it can no longer end as it has to."""
+        return self.has_ended and not self.is_met
+
+    @property
+    def words(self) -> str:
+        """``prep (application_1_0001, RUNNING) to succeed``."""
+        named = "" if self.name == self.application else f"{self.name} ("
+        state = "" if self.state is None else self.state.value
+        if named:
+            text = named + ", ".join(filter(None, (self.application, state))) + ")"
+        else:
+            text = f"{self.application} ({state})" if state else self.application
+        return f"{text} to {'succeed' if self.needs_success else 'end'}"
+
+
+@dataclass(frozen=True, slots=True)
 class JobStatus:
     """A whole job at one instant. Times in seconds since the epoch."""
 
@@ -591,6 +630,8 @@ class JobStatus:
     """The queue of its spec, if YARN has put the job into another one, ``queue``."""
     conditions: tuple[Condition, ...] = ()
     """Conditions of the gang that observers have found, beside stragglers and idle GPUs."""
+    awaited: tuple[AwaitedJob, ...] = ()
+    """The jobs of ``depends_on`` that it still waits for."""
 
     @property
     def attempt_words(self) -> str:

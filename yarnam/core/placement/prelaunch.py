@@ -31,9 +31,9 @@ def prelaunch_asks(
     seed: str = "",
 ) -> tuple[PrelaunchedService, ...]:
     """The containers that the AM will ask for in its first attempt if the cluster stays as it is;
-    none unless there is spare capacity. ``data`` and ``seed`` as for ``plan``; with the AM's own
-    values the AM makes the same plan."""
-    if not job.gang.look_before_ask or job.elastic_role is not None:
+    none unless there is spare capacity, or if the job waits for others. ``data`` and ``seed`` as
+    for ``plan``; with the AM's own values the AM makes the same plan."""
+    if not job.gang.look_before_ask or job.elastic_role is not None or job.depends_on:
         return ()
     request = RequestPlan(
         attempt=1,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from yarnam.core.model.job_status import AwaitedJob
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node, Scheduler
 from yarnam.core.model.tickets import AdmissionDecision, Demand, Ticket
@@ -43,6 +44,13 @@ class QueueJob:
     """The resources of its ApplicationMaster, as YARN rounds them."""
     ticket: Ticket | None = None
     """The ticket of a job that waits for its gang; ``None`` if it has none, or it is unknown."""
+    awaited: tuple[AwaitedJob, ...] = ()
+    """The jobs that it waits for, if its own status is known."""
+
+    @property
+    def awaits_gang(self) -> bool:
+        """Whether it waits for its gang without a ticket."""
+        return self.is_gang and self.stage is Stage.WAITS_FOR_GANG and self.ticket is None
 
 
 @dataclass(frozen=True)

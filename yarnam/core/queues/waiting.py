@@ -72,10 +72,19 @@ def why_waiting(job: QueueJob, now: QueuesNow) -> Wait:
         return Wait("running", "it does not wait: its gang runs")
     if job.stage is Stage.WAITS_FOR_AM:
         return _without_am(job, path, now)
+    if job.awaited:
+        others = [one.words for one in job.awaited]
+        more = f", and {_count(len(others) - 1, 'more job')}" if others[1:] else ""
+        return Wait(
+            "earlier-jobs",
+            f"it waits for {others[0]}{more} (depends_on), and requests no GPU before",
+            f"the end of {job.awaited[0].application}",
+        )
     if not job.demands:
         return Wait(
             "unknown",
-            "what its gang needs is not known: it has no ticket in ZooKeeper yet",
+            "what its gang needs is not known: it has no ticket in ZooKeeper, as while it waits "
+            "for other jobs (depends_on) or its ApplicationMaster starts",
             f"see yarnam status {job.application}",
         )
     return _without_gang(job, path, now)

@@ -18,6 +18,7 @@ from yarnam.spec.yaml_tree import Path, show_path
 _SECTIONS: tuple[Path, ...] = (
     (),
     ("queue",),
+    ("depends_on", 0),
     ("code",),
     ("files", 0),
     ("environment",),

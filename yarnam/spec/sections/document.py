@@ -63,6 +63,11 @@ _STRAGGLERS = StragglerSpec()
 _MORE_MEMORY = MoreMemorySpec()
 
 
+MAX_DEPENDENCIES = 100
+"""The ApplicationMaster asks the ResourceManager about each of them. The limit is our own choice; a
+sweep of more jobs is an array, which counts once."""
+
+
 class Code(TextOrMapping):
     """A local directory to ship. What `.yarnamignore` in it names, in the syntax of `.gitignore`,
     is left out."""
@@ -86,6 +91,20 @@ class Queue(TextOrMapping):
     """The full name, such as `root.research`."""
     placement: Literal["exact"] | None = None
     """`exact`: refuse to run in any other queue."""
+
+
+class DependsOn(TextOrMapping):
+    """A job that has to end before this one requests its GPUs. It is looked up at the submit, so it
+    has to be submitted before."""
+
+    text_key = "job"
+
+    job: Text
+    """The name of a job of yours, an application id of anybody's (of any kind, such as Spark), or
+    the id of an array, which means all of its members."""
+    when: Literal["succeeded", "ended"] = "succeeded"
+    """`succeeded`: this job ends with DEPENDENCY_FAILED if the other one fails or is cancelled.
+    `ended`: this job continues however the other one ends."""
 
 
 class Locality(Section):
@@ -436,6 +455,10 @@ class Document(Section):
     duration: Annotated[float, DurationBetween(1.0, 365 * DAY_S)] | None = None
     """The expected run time. It is not enforced; it allows a job to start before larger ones, in a
     gap that is long enough."""
+    depends_on: Annotated[list[DependsOn], Field(max_length=MAX_DEPENDENCIES)] = []
+    """The jobs that have to end first: see [pipelines](../how-to/pipelines.md#a-job-after-another).
+    Until then this job holds its ApplicationMaster's container, no GPU, and no place in the wait
+    queue; `gang.wait_timeout` begins afterwards."""
     tags: list[Text] = []
     """YARN application tags, at most 7."""
     notify: Annotated[list[Notify], Field(max_length=MAX_CHANNELS)] = []

@@ -59,11 +59,12 @@ def is_never(ctx: StepContext, event: PlanRefused) -> bool:
 
 
 def begin(ctx: StepContext, event: JobStarted | AmRestarted) -> None:
-    """Start WAIT, which limits the whole wait for room; RequestPlan."""
+    """Start WAIT, which limits the whole wait for room; RequestPlan. A job that waits for others
+    does neither yet."""
     if isinstance(event, AmRestarted):
         ctx.gang = replace(ctx.gang, am_attempt=event.am_attempt)
     ctx.gang = replace(ctx.gang, is_started=True)
-    ctx.arm(TimerKind.WAIT, ctx.policy.gang.wait_timeout_s)
+    begin_wait(ctx)
     enter_pending(ctx)
 
 
@@ -74,9 +75,17 @@ def plan_again(ctx: StepContext, event: AmRestarted) -> None:
     enter_pending(ctx)
 
 
+def begin_wait(ctx: StepContext) -> None:
+    """Start WAIT, unless the job waits for others."""
+    if not ctx.gang.awaited:
+        ctx.arm(TimerKind.WAIT, ctx.policy.gang.wait_timeout_s)
+
+
 def enter_pending(ctx: StepContext) -> None:
     """RequestPlan, from the rung on that the failures so far have led to."""
     ctx.enter(Phase.PENDING)
+    if ctx.gang.awaited:
+        return
     ctx.acquisition = replace(ctx.acquisition, refusals=())
     request_plan(ctx, ctx.acquisition.avoid)
 

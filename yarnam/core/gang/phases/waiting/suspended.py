@@ -16,7 +16,7 @@ from yarnam.core.gang.context import AllEnded, StepContext
 from yarnam.core.gang.phases import concluding
 from yarnam.core.gang.phases.first_cause import causing_loss, first_failure
 from yarnam.core.gang.phases.stopping import stop_gang, stopping_of
-from yarnam.core.gang.phases.waiting.pending import enter_pending
+from yarnam.core.gang.phases.waiting.pending import begin_wait, enter_pending
 from yarnam.core.gang.state import StopKind
 from yarnam.core.model.actions import CancelPlanRequest
 from yarnam.core.model.events import (
@@ -86,7 +86,7 @@ def resume(ctx: StepContext, event: Event) -> None:
         is_yielding=False,
     )
     ctx.acquisition = replace(ctx.acquisition, failures=0, refused_plans=0, avoid=())
-    ctx.arm(TimerKind.WAIT, ctx.policy.gang.wait_timeout_s)
+    begin_wait(ctx)
     enter_pending(ctx)
 
 
