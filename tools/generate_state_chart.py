@@ -46,6 +46,10 @@ TIMERS = {
         "on a node that leaves the cluster",
         "YARN's timeout less `am.stop_grace` and 10 s",
     ),
+    TimerKind.TIME_LIMIT: (
+        "the gang has run for as long as it may, less the time that its stop takes",
+        "`time_limit` less `am.stop_grace` and 5 s",
+    ),
     TimerKind.SUSPENSION: ("suspended", "`yarnam suspend --for`, 7 days"),
     TimerKind.PRE_RUN: (
         "the pre-run has not failed by then: it has passed",

@@ -539,6 +539,20 @@ def waits_for_another_job() -> Play:
     return play
 
 
+def runs_for_its_time_limit() -> Play:
+    """Preempted once, and stopped in the second run, by what the first has left of the limit."""
+    play = Play(replace(job(), time_limit_s=600.0)).to_running()
+    play.after(200).send(ContainersMarked(0, (play.asks()[0],)))
+    for ask in play.asks():
+        play.after(1).exited(ask, stopped(0), stopped(1))
+    play.after(30).to_next_attempt().grant_all().register_all()
+    play.start_all()
+    play.fire(TimerKind.TIME_LIMIT)
+    for ask in play.asks():
+        play.after(1).exited(ask, stopped(0), stopped(1))
+    return play
+
+
 SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     goes_on_while_tasks_come_and_go,
@@ -567,4 +581,5 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     outputs_not_stored_in_time,
     passes_its_pre_run,
     waits_for_another_job,
+    runs_for_its_time_limit,
 )

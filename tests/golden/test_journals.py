@@ -74,4 +74,5 @@ def test_the_stories_end_as_they_should() -> None:
         "workers_start_when_the_server_is_ready": 90,
         "prepares_before_it_trains": 0,
         "waits_for_another_job": 0,
+        "runs_for_its_time_limit": 95,
     }

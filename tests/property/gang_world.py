@@ -160,6 +160,7 @@ def small_job(
     has_pre_run: bool = False,
     has_rules: bool = False,
     waits_for_jobs: bool = False,
+    time_limit_s: float | None = None,
 ) -> JobSpec:
     """Three workers of two processes, maybe a parameter server; tight limits. ``has_rules``: with
     roles that end, and may fail, in other ways."""
@@ -182,6 +183,7 @@ def small_job(
         retry=RetrySpec(max_restarts=restarts, on_user_failure=1),
         pre_run=PreRunSpec(time_limit_s=40.0, is_due=has_pre_run),
         depends_on=EARLIER if waits_for_jobs else (),
+        time_limit_s=time_limit_s,
     )
 
 
@@ -733,6 +735,9 @@ class World:
             require(TimerKind.WAIT not in kinds, "its wait for capacity has begun")
         elif phase in {Phase.PENDING, Phase.BACKING_OFF, Phase.ACQUIRING}:
             require(TimerKind.WAIT in kinds, "the whole wait has no limit")
+        is_limited = phase is Phase.RUNNING and not gang.is_pre_run
+        if is_limited and self.job.time_limit_s is not None:
+            require(TimerKind.TIME_LIMIT in kinds, "it runs without its limit")
         if phase is Phase.SUSPENDED:
             require(kinds == {TimerKind.SUSPENSION}, f"suspended with the limits {kinds}")
             require(not gang.members and not self.plans, "suspended, and wants something")

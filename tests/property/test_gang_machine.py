@@ -255,6 +255,20 @@ def test_a_journal_of_a_pre_run_gives_the_gang_back() -> None:
         assert account_all(world.job, 0.0, events)[0] == world.gang
 
 
+def test_a_gang_runs_for_its_time_limit_at_most() -> None:
+    """``World`` looks at each step."""
+    ended = 0
+    for seed in range(150):
+        job = small_job(restarts=9, time_limit_s=120.0, has_pre_run=seed % 3 == 0)
+        world = World(job)
+        (random_walk if seed % 2 else troubled_run)(world, seed, moves=150)
+        verdict = world.gang.verdict
+        ended += verdict is not None and verdict.exit_code == ExitCode.TIME_LIMIT
+        events = [decode_event(encode_event(event)) for event in world.seen]
+        assert account_all(world.job, 0.0, events)[0] == world.gang
+    assert ended > 5
+
+
 def test_nothing_is_requested_before_the_jobs_that_come_first_have_ended() -> None:
     """``World`` looks at each step."""
     ends, plans = set(), 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from yarnam.core.gang import Gang, describe, policy_for
 from yarnam.core.gang.roles.role_states import role_states
+from yarnam.core.model.events import TimerKind
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import (
     ExcludedFiles,
@@ -21,6 +22,7 @@ from yarnam.core.model.job_status import (
     StagingStatus,
     SuspectStatus,
     TaskStatus,
+    TimeLimitStatus,
     WaitQueueStatus,
     byte_words,
 )
@@ -151,7 +153,16 @@ def job_status(facts: StatusFacts) -> JobStatus:
         ledger=facts.ledger,
         holdings=facts.holdings,
         policy=facts.policy,
+        time_limit=time_limit_status(gang, record.job),
     )
+
+
+def time_limit_status(gang: Gang, job: JobSpec) -> TimeLimitStatus | None:
+    """Without the time of the present run, which changes all the time."""
+    if job.time_limit_s is None:
+        return None
+    stops_at_s = gang.deadline_s(TimerKind.TIME_LIMIT)
+    return TimeLimitStatus(job.time_limit_s, gang.ran_s, stops_at_s)
 
 
 def _reason(

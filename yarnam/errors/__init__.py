@@ -16,7 +16,8 @@
     ├── NeverFits         91  user    no cluster state could ever hold this gang
     ├── GangTimeout       92  infra   the gang could not be acquired in time          (retryable)
     ├── Cancelled         93  user    a user cancelled the job
-    └── DependencyFailed  94  user    a job that this one waits for cannot succeed any more
+    ├── DependencyFailed  94  user    a job that this one waits for cannot succeed any more
+    └── TimeLimitReached  95  user    the job has run for its `time_limit`
 
 64 to 78 keep the meaning that sysexits.h gives them. All codes stay below 126 (the shell's own),
 clear of 10 to 12 (Skein's) and of 143 (SIGTERM), so that they cannot be confused.
@@ -55,6 +56,7 @@ class ExitCode(IntEnum):
     GANG_TIMEOUT = 92
     CANCELLED = 93
     DEPENDENCY_FAILED = 94
+    TIME_LIMIT = 95
 
 
 class YarnamError(Exception):
@@ -218,6 +220,13 @@ class DependencyFailed(YarnamError):
     """A job that this one waits for (`depends_on`) has failed or was cancelled."""
 
     exit_code = ExitCode.DEPENDENCY_FAILED
+    blame = Blame.USER
+
+
+class TimeLimitReached(YarnamError):
+    """The job has run for as long as its `time_limit` allows."""
+
+    exit_code = ExitCode.TIME_LIMIT
     blame = Blame.USER
 
 

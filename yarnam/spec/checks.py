@@ -15,7 +15,7 @@ from yarnam.core.frameworks.compat_tony import VARIABLES as TONY_VARIABLES
 from yarnam.core.frameworks.registry import NAMES, framework_named
 from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, TASK_PORT
 from yarnam.core.model.ids import PRE_RUN_ROLE
-from yarnam.core.model.job_spec import MAX_TASKS
+from yarnam.core.model.job_spec import MAX_TASKS, STOP_MARGIN_S
 from yarnam.spec.problems import closest
 from yarnam.spec.sections.data_sections import split_pattern
 from yarnam.spec.sections.document import Document
@@ -71,6 +71,7 @@ def check(document: Document, tree: Tree) -> None:
         _check_role(name, role, document, problems)
     _check_framework(document, problems)
     _check_gang(document, problems)
+    _check_time_limit(document, problems)
     _check_environment_variables(document, problems)
     _check_ports(document, problems)
     _check_notify(document, problems)
@@ -262,6 +263,20 @@ def _check_gang(document: Document, problems: Problems) -> None:
     if {"base", "cap"} <= backoff.model_fields_set and backoff.base > backoff.cap:
         here = ("gang", "backoff", "base")
         problems.add(here, "base must not be longer than cap", (here, ("gang", "backoff", "cap")))
+
+
+def _check_time_limit(document: Document, problems: Problems) -> None:
+    limit, path = document.time_limit, ("time_limit",)
+    if limit is None:
+        return
+    if document.duration is not None and document.duration > limit:
+        text = "is longer than time_limit, which ends the job before"
+        problems.add(("duration",), text, (("duration",), path))
+    grace: Path = ("am", "stop_grace")
+    if limit <= document.am.stop_grace + STOP_MARGIN_S:
+        least = document.am.stop_grace + STOP_MARGIN_S
+        text = f"leaves no time to run: the stop alone takes up to {least:g} s (am.stop_grace)"
+        problems.add(path, text, (path, grace))
 
 
 def _check_environment_variables(document: Document, problems: Problems) -> None:

@@ -91,6 +91,7 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
         ),
         flexible_shape=document.gpus is not None,
         duration_s=document.duration,
+        time_limit_s=document.time_limit,
         depends_on=tuple(
             job_spec.Dependency(one.job, job_spec.JobCondition(one.when))
             for one in document.depends_on

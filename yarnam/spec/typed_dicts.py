@@ -715,6 +715,11 @@ class JobDict(_JobRequired, total=False):
     duration: str
     """The expected run time. It is not enforced; it allows a job to start before larger ones, in a
     gap that is long enough."""
+    time_limit: str
+    """The longest time that the gang may run, all attempts together; waiting, the pre-run, a
+    suspension and storing the outputs do not count. Shortly before it is over, the processes are
+    stopped with time for a checkpoint (`am.stop_grace`), and the job ends with TIME_LIMIT. At least
+    as long as `duration`. Default: no limit. See [run times](../how-to/run-times.md)."""
     depends_on: list[Union[str, DependsOnDict]]
     """The jobs that have to end first: see [pipelines](../how-to/pipelines.md#a-job-after-another).
     Until then this job holds its ApplicationMaster's container, no GPU, and no place in the wait

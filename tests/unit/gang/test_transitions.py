@@ -445,6 +445,25 @@ def waits_for_other_jobs() -> None:
             play.send(AwaitedJobsSeen(0, seen))
 
 
+def time_limits() -> None:
+    spec = replace(job(), time_limit_s=60.0)
+    play = Play(spec).to_running()
+    play.fire(TimerKind.TIME_LIMIT)
+    for ask in play.asks():
+        play.exited(ask, stopped(0), stopped(1))
+    assert play.gang.phase is Phase.FAILED
+    after = role("late", after=(After("first", StartCondition.ENDED),))
+    launching = Play(replace(roles_job(after, role("first"), role("other")), time_limit_s=60.0))
+    launching.to_launching()
+    for name in ("first", "other"):
+        launching.started(launching.ask_of(name))
+    assert launching.gang.phase is Phase.RUNNING
+    launching.ok(launching.ask_of("first"))
+    assert launching.gang.phase is Phase.LAUNCHING
+    launching.fire(TimerKind.TIME_LIMIT)
+    assert launching.gang.phase is Phase.STOPPING
+
+
 def ends_of_roles() -> None:
     """What is lost without the gang; and a service that ends too early."""
     strict = role("worker", service=True, early_exit=EarlyExit.FAIL)
@@ -661,6 +680,7 @@ def walked() -> set[Edge]:
     roles_after_the_end_of_others()
     suspensions()
     waits_for_other_jobs()
+    time_limits()
     edges |= over_before_it_began().edges
     for seed in range(60):
         elastic = ElasticWorld(elastic_job(recovery_timeout_s=60.0 * (seed % 2)))

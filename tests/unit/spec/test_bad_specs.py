@@ -120,6 +120,15 @@ CASES = [
         "gpus: 4\ngang: {look_before_ask: 1}",
         ("6:25: gang.look_before_ask: must be true or false, not a number"),
     ),
+    (
+        "gpus: 4\nduration: 5h\ntime_limit: 4h",
+        "6:1: duration: is longer than time_limit, which ends the job before",
+    ),
+    (
+        "gpus: 4\ntime_limit: 30s\nam: {stop_grace: 1min}",
+        "6:1: time_limit: leaves no time to run: the stop alone takes up to 65 s (am.stop_grace)",
+    ),
+    ("gpus: 4\ntime_limit: 4", "6:13: time_limit: a duration needs a unit: 4s, 4min or 4h"),
     ("gpus: 4\ngang: 3", "6:7: gang: must be a mapping of keys to values, not a number"),
     ("gpus: 4\ntags: a", "6:7: tags: must be a list, not text"),
     ("gpus: 4\ntags: [8]", "6:8: tags[0]: must be text, not a number; quote it: '8'"),

@@ -26,6 +26,7 @@ TONY = {
     "tony.am.memory": "4g",
     "tony.task.heartbeat-interval-ms": "500",
     "tony.container.allocation.timeout": "600500",
+    "tony.application.timeout": "7200000",
     "tony.application.node-label": "gpu",
     "tony.worker.node-label": "v100",
     "tony.application.fail-on-worker-failure-enabled": "true",
@@ -88,9 +89,11 @@ def test_tony() -> None:
         "placement": {"node_label": "gpu"},
         "gang": {"hold_timeout": "600500ms"},
         "retry": {"max_restarts": 2, "on_user_failure": 2},
+        "time_limit": "7200s",
         "compat": "tony",
     }  # fmt: skip
     assert dropped(made) == {
+        "tony.application.timeout",
         "tony.am.memory",
         "tony.evaluator.instances",
         "tony.task.heartbeat-interval-ms",

@@ -150,6 +150,8 @@ def _times(status: JobStatus, now_s: float) -> Iterator[str]:
         ended_s = status.verdict.decided_at_s if status.verdict else 0.0
         age = duration((ended_s or now_s) - status.submitted_at_s)
         yield f"  submitted {clock_time(status.submitted_at_s)}, {age}{'' if ended_s else ' ago'}"
+    if status.time_limit is not None and not status.state.is_final:
+        yield f"  time limit {status.time_limit.words(now_s)}"
     if status.ledger is not None and status.ledger.wall_s:
         yield f"  {ledger_line(status.ledger)}"
 

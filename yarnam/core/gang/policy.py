@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from yarnam.core.model.ids import CHIEF_ROLE, PS_ROLE, NodeId
 from yarnam.core.model.job_spec import (
+    STOP_MARGIN_S,
     After,
     Completion,
     EarlyExit,
@@ -69,9 +70,9 @@ class GangPolicy:
     """The only nodes that tasks may use, by the job's own spec; empty for all."""
     gpu_models: tuple[tuple[str, str], ...] = ()
     """The GPUs wanted by each role that uses any: the words of a model, ``same`` or ``any``."""
-    stop_margin_s: float = 5.0
-    """Added to the grace before a task that does not stop is given up: the agent's SIGKILL, its
-    report (heartbeats come every 2 s) and one retry of it."""
+    stop_margin_s: float = STOP_MARGIN_S
+    time_limit_s: float | None = None
+    """How long the gang may run, over all attempts; ``None`` if there is no limit."""
     explain_grace_s: float = 2.0
     """How long an unexplained end of a container waits for the agent's own report: the report
     goes straight to the AM, the end takes a heartbeat of NodeManager and AM (1 to 3 s)."""
@@ -162,6 +163,7 @@ def policy_for(job: JobSpec) -> GangPolicy:
         gang=job.gang,
         retry=job.retry,
         stop_grace_s=job.am.stop_grace_s,
+        time_limit_s=job.time_limit_s,
         rules=_rules(job),
         stragglers=job.stragglers,
         check=job.placement.check,

@@ -160,6 +160,8 @@ class StopKind(Enum):
     """A user wants it to hold nothing for a while."""
     FLAT = "flat"
     """Its loss has been flat for as long as its spec requires: the job has succeeded."""
+    TIMED_OUT = "timed out"
+    """It has run for as long as its spec allows."""
     UNMET = "unmet"
     """A task has not done what its role has to, although nothing of it has failed."""
 
@@ -404,6 +406,8 @@ class Gang:
     is_yielding: bool = False
     """SUSPENDED by the policy of its queue, which resumes it."""
     timers: tuple[Timer, ...] = ()
+    ran_s: float = 0.0
+    """How long it has run in all earlier stretches, its pre-run not included."""
     awaited: tuple[AwaitedJob, ...] = ()
     """The jobs of ``depends_on``, until the last one has ended as it has to."""
 

@@ -258,6 +258,7 @@ LAUNCHED = (
     on(ContainersMarked, running.stop_for_preemption, P.STOPPING, when=running.is_marked),
     on(NodeLeaving, running.note_leaving, when=running.is_on_node),
     on(T.LEAVE, running.leave_node, P.STOPPING),
+    on(T.TIME_LIMIT, running.stop_at_limit, P.STOPPING),
     on(CancelRequested, running.stop_for_cancel, P.STOPPING),
     on(SuspendRequested, suspended.stop, P.STOPPING),
     on(InputsRefused, running.stop_for_inputs, P.STOPPING),
@@ -355,6 +356,7 @@ STOPPING = (
     on(AllEnded, pre_run.retry, *FAILS, when=pre_run.is_disturbed),
     on(AllEnded, storing.begin, P.STORING, when=concluding.has_succeeded_with_outputs),
     on(AllEnded, concluding.succeed, P.SUCCEEDED, when=concluding.has_succeeded),
+    on(AllEnded, concluding.end_at_limit, P.FAILED, when=concluding.has_timed_out),
     on(AllEnded, suspended.suspend_stopped, P.SUSPENDED, when=suspended.is_to_suspend),
     on(AllEnded, concluding.regroup, *OPENS, when=concluding.is_resized_as_planned),
     on(AllEnded, concluding.leave, *OPENS, *FAILS, when=concluding.has_left),
@@ -501,7 +503,7 @@ ROWS: Mapping[Phase, tuple[Row, ...]] = {
 }
 
 ON_ENTRY: Mapping[Phase, tuple[Callable[[StepContext], None], ...]] = {
-    P.RUNNING: (growth.began_to_run, pre_run.began_to_run)
+    P.RUNNING: (growth.began_to_run, pre_run.began_to_run, running.began_to_run)
 }
 """Done at the end of a step that has led to this phase."""
 

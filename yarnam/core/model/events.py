@@ -43,6 +43,7 @@ class TimerKind(Enum):
     READY = "ready"  # a role that others start after is not ready
     LEAVE = "leave"  # time to leave a node that is about to leave the cluster
     SUSPENSION = "suspension"  # a suspended job resumes automatically
+    TIME_LIMIT = "time-limit"  # the gang has run for as long as it may, but for its stop
 
 
 @dataclass(frozen=True, slots=True)

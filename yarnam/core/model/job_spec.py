@@ -19,6 +19,10 @@ from yarnam.core.model.resources import Resources, am_memory_mib
 MAX_TASKS = 10_000
 """Per job. Skein keeps one tracker entry and one thread hop per container."""
 
+STOP_MARGIN_S = 5.0
+"""Added to the grace of a stop before a task that does not stop is given up: the agent's SIGKILL,
+its report (heartbeats come every 2 s) and one retry of it."""
+
 SAME_GPU_MODEL = "same"
 ANY_GPU_MODEL = "any"
 
@@ -723,6 +727,8 @@ class JobSpec:
     duration_s: float | None = None
     """How long the user expects the gang to run, in seconds; ``None`` if unknown. Nothing ends when
     it is over."""
+    time_limit_s: float | None = None
+    """How long the gang may run, over all attempts; ``None`` if there is no limit."""
     tags: tuple[str, ...] = ()
     exact_queue: bool = False
     """It runs in no other queue than ``queue``, whatever YARN's placement rules say."""

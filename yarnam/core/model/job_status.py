@@ -514,6 +514,24 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLimitStatus:
+    """How far a job is towards its ``time_limit``."""
+
+    limit_s: float
+    ran_s: float
+    """How long it had run before the present run began."""
+    stops_at_s: float | None = None
+    """When its processes are stopped if it runs on; ``None`` while it does not run."""
+
+    def words(self, now_s: float) -> str:
+        """``4h00m, stops in 2h10m``."""
+        limit = duration(self.limit_s)
+        if self.stops_at_s is not None:
+            return f"{limit}, stops in {duration(max(0.0, self.stops_at_s - now_s))}"
+        return f"{limit}, of which it has run {duration(self.ran_s)}"
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitedJob:
     """A job that another one waits for, as YARN reports it."""
 
@@ -632,6 +650,8 @@ class JobStatus:
     """Conditions of the gang that observers have found, beside stragglers and idle GPUs."""
     awaited: tuple[AwaitedJob, ...] = ()
     """The jobs of ``depends_on`` that it still waits for."""
+    time_limit: TimeLimitStatus | None = None
+    """``None`` if the job has none."""
 
     @property
     def attempt_words(self) -> str:

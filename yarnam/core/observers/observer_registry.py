@@ -16,9 +16,10 @@ from yarnam.core.observers.observer import Observer, StatusLine
 from yarnam.core.observers.silence_observer import SILENCE
 from yarnam.core.observers.size_observer import PROGRAM_SIZE
 from yarnam.core.observers.straggler_observer import STRAGGLERS
+from yarnam.core.observers.time_limit_observer import TIME_LIMIT
 
 OBSERVERS: tuple[Observer[Any], ...] = (
-    HANG, SILENCE, LOSS, STRAGGLERS, IDLE_GPUS, MEMORY, PROGRAM_SIZE,
+    HANG, SILENCE, LOSS, STRAGGLERS, IDLE_GPUS, MEMORY, PROGRAM_SIZE, TIME_LIMIT,
 )  # fmt: skip
 
 

@@ -50,6 +50,10 @@ class Arguments:
     sidecar_tensorboard_log_dir: str = ""
 
 
+LEAST_TIME_LIMIT_MS = 20_000
+"""The shortest that a spec takes with its usual ``am.stop_grace``."""
+
+
 def convert(
     properties: Mapping[str, str], arguments: Arguments | None = None, what: str = "tony.xml"
 ) -> Conversion:
@@ -79,6 +83,7 @@ def convert(
         "roles": roles,
         "gang": _gang(source),
         "retry": _retry(source),
+        "time_limit": _time_limit(source),
         "compat": "tony",
         "tags": _tags(source),
     }
@@ -283,6 +288,15 @@ def _gang(source: Source) -> dict[str, str]:
         if milliseconds > 0:
             found[f"{ours}_timeout"] = duration(milliseconds)
     return found
+
+
+def _time_limit(source: Source) -> str | None:
+    key = "tony.application.timeout"
+    milliseconds = source.whole(key, 0)
+    if milliseconds <= 0:
+        return None
+    source.note(key, "counts while the gang runs; TonY counts from the submit on")
+    return duration(max(LEAST_TIME_LIMIT_MS, milliseconds))
 
 
 def _retry(source: Source) -> dict[str, int]:

@@ -24,7 +24,6 @@ OF_TONY = {
     r"tony\.application\.test\..*": "of TonY's own tests",
     r"tony\.application\.num-client-rm-connect-retries": "of TonY's client",
     r"tony\.application\.tensorboard-log-dir": "run `yarnam tensorboard JOB` beside the job",
-    r"tony\.application\.timeout": "yarnam does not limit a job's run time",
     r"tony\.other\.namenodes": "tokens are fetched for every file system that the spec names",
     r"tony\.gpu-exec-path": "agents find nvidia-smi on the PATH",
     r"tony\.[a-z]+\.max-instances": "TonY's client only checks it",

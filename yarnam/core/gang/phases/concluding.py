@@ -62,7 +62,7 @@ def was_refused(ctx: StepContext, event: AllEnded) -> bool:
 def has_succeeded(ctx: StepContext, event: AllEnded) -> bool:
     """Every role that has to end is complete."""
     kind = stopping_of(ctx).kind
-    may_be_done = kind in PASSING or kind is StopKind.SUSPENDED
+    may_be_done = kind in PASSING or kind in {StopKind.SUSPENDED, StopKind.TIMED_OUT}
     is_done = may_be_done and is_complete(ctx.gang.members, ctx.policy)
     return kind in WELL_ENDED or is_done
 
@@ -70,6 +70,11 @@ def has_succeeded(ctx: StepContext, event: AllEnded) -> bool:
 def has_succeeded_with_outputs(ctx: StepContext, event: AllEnded) -> bool:
     """Every role that has to end is complete, and the job has outputs."""
     return ctx.policy.store_timeout_s is not None and has_succeeded(ctx, event)
+
+
+def has_timed_out(ctx: StepContext, event: AllEnded) -> bool:
+    """It has run for its time_limit."""
+    return stopping_of(ctx).kind is StopKind.TIMED_OUT
 
 
 def is_resized_as_planned(ctx: StepContext, event: AllEnded) -> bool:
@@ -144,6 +149,13 @@ def end_cancelled(ctx: StepContext, event: AllEnded) -> None:
 def end_refused(ctx: StepContext, event: AllEnded) -> None:
     """Release all; Finish with BAD_SPEC."""
     finish_refused(ctx, stopping_of(ctx).text)
+
+
+def end_at_limit(ctx: StepContext, event: AllEnded) -> None:
+    """Release all; Finish with TIME_LIMIT."""
+    note_progress(ctx, counts_failure=False)
+    hint = "Submit it again to continue from its checkpoint, or allow a longer time_limit."
+    finish(ctx, VerdictKind.FAILED, ExitCode.TIME_LIMIT, stopping_of(ctx).text, hint)
 
 
 def succeed(ctx: StepContext, event: AllEnded) -> None:

@@ -44,6 +44,7 @@ from yarnam.core.model.events import (
     TimerKind,
 )
 from yarnam.core.model.job_status import Condition
+from yarnam.core.model.printable import duration
 
 Trouble = Union[ContainerEnded, AgentUnable, AgentSilent]
 
@@ -144,6 +145,21 @@ def _with(ctx: StepContext, changed: Member) -> Iterator[Member]:
 
 
 # ---- operations ----------------------------------------------------------------------------------
+
+
+def began_to_run(ctx: StepContext) -> None:
+    """Start TIME_LIMIT: the stop, with all of its grace, is over when the limit is."""
+    limit_s = ctx.policy.time_limit_s
+    if limit_s is not None and not ctx.gang.is_pre_run:
+        stop_s = ctx.policy.stop_grace_s + ctx.policy.stop_margin_s
+        ctx.arm(TimerKind.TIME_LIMIT, max(0.0, limit_s - ctx.gang.ran_s - stop_s))
+
+
+def stop_at_limit(ctx: StepContext, event: TimerFired) -> None:
+    """StopTask for every member, with time for a checkpoint; start STOP."""
+    limit_s = ctx.policy.time_limit_s or 0.0
+    text = f"the job has run for as long as it may (time_limit: {duration(limit_s)})"
+    stop_gang(ctx, StopKind.TIMED_OUT, text)
 
 
 def note_exit(ctx: StepContext, event: TaskExited) -> None:

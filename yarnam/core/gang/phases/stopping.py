@@ -45,6 +45,7 @@ UNTIL_STOPPED = (
     TimerKind.RESIZE,
     TimerKind.LEAVE,
     TimerKind.PRE_RUN,
+    TimerKind.TIME_LIMIT,
 )
 """Timers of a launched gang."""
 
@@ -61,7 +62,12 @@ AGAINST_THE_NODE = frozenset({LossKind.NODE, LossKind.SILENT, LossKind.UNABLE})
 PASSING = frozenset({StopKind.LEFT, StopKind.RESIZED, StopKind.SLOWED})
 """The events that stop a healthy gang to start it again."""
 
-AGREEABLE = PASSING | {StopKind.CANCELLED, StopKind.SUSPENDED, StopKind.FLAT}
+AGREEABLE = PASSING | {
+    StopKind.CANCELLED,
+    StopKind.SUSPENDED,
+    StopKind.FLAT,
+    StopKind.TIMED_OUT,
+}
 """The events that stop a healthy gang, whose processes can therefore finish one more step."""
 
 
