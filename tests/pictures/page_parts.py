@@ -42,6 +42,8 @@ TITLES = {
     "fits": "It fits, and asks at its next poll",
     "no-queue": "Its queue does not exist",
     "unknown": "Nothing is known of its gang yet",
+    "queue-stopped": "Its queue is stopped",
+    "cordoned-nodes": "Nodes are cordoned",
     "earlier-jobs": "It waits for other jobs",
     "running": "It does not wait",
 }
@@ -68,6 +70,8 @@ REFUSED = {
     Reason.NO_GPU_MODEL_FITS: "Wait, or leave `gpu_model` out.",
     Reason.WAITING_FOR_ADMISSION: "Wait for the jobs ahead, or declare a `duration`.",
     Reason.RM_UNREACHABLE: "It does not answer: wait, or tell its administrator.",
+    Reason.CORDONED_NODES: "Wait; `yarnam nodes` shows who has cordoned them, and why.",
+    Reason.QUEUE_STOPPED: "Wait; `yarnam queues show` shows who has stopped it, and why.",
 }
 
 FAMILIES = {

@@ -61,7 +61,7 @@ from yarnam.adapters.grpc.agent_session import AgentSession
 from yarnam.adapters.hdfs import pre_run_store
 from yarnam.adapters.skein import agent_assignment, response_log
 from yarnam.adapters.yarn import allocation_xml, queue_tree, rest_parse
-from yarnam.adapters.zookeeper import queue_policies, ticket_nodes
+from yarnam.adapters.zookeeper import closed_places, queue_policies, ticket_nodes
 from yarnam.adapters.zookeeper.session import Entry
 from yarnam.agent import metrics_inbox
 from yarnam.agent.data import input_gateway
@@ -81,6 +81,7 @@ from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Closure
 from yarnam.core.model.tickets import Demand, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import QueuePolicy, active_policy
 from yarnam.core.queues.allocation_reading import read_allocations
@@ -152,6 +153,12 @@ def chosen_policy(data: bytes) -> None:
     """Jobs go by what they understand, or by arrival: never is there another error."""
     found = active_policy(queue_policies.decoded(Entry(data, 0, 7, 0)))
     assert found is None or found.version == 7
+
+
+def closed_place(data: bytes) -> None:
+    """What cannot be read closes nothing."""
+    found = closed_places.decoded(Entry(data, 0, 7, 0))
+    assert found is None or len(found.reason) <= closed_places.MAX_REASON
 
 
 def task_job(data: bytes) -> None:
@@ -422,6 +429,10 @@ PLACES: dict[str, Place] = {
         chosen_policy,
         (codec.encode(QueuePolicy("tiresias", (("limits", "60,600"), ("least_run", "30")))),
          codec.encode(QueuePolicy("gittins", (("samples", "1,2,3"),), "ada", 1000.0))),
+    ),
+    "order of an administrator": Place(
+        closed_place,
+        (codec.encode(Closure("ann", 1000.0, "disk errors", 2000.0, was_closed=True)),),
     ),
     "gpu models": Place(
         inventory.decode_inventory, (plain({"nodes": {"A100": ["gpu-1", "gpu-2"]}}),),

@@ -51,12 +51,14 @@ from yarnam.core.model.events import (
     ContainerEnded,
     ContainerGranted,
     ContainersMarked,
+    CordonedNode,
     Event,
     InputsRefused,
     JitterDrawn,
     JobStarted,
     NodeChecked,
     NodeLeaving,
+    NodesCordoned,
     NodesSuspected,
     OutputsStored,
     PlanReady,
@@ -1070,6 +1072,12 @@ class World:
             self.deliver(AwaitedJobsSeen(self.now_s, jobs))
             require(before.awaited or self.gang == before, "a late answer changed the gang")
 
+    def nodes_are_cordoned(self, pick: int, leave_s: float | None) -> None:
+        """One of them, or none."""
+        leave_by_s = None if leave_s is None else self.now_s + leave_s
+        chosen = tuple(CordonedNode(n, "cordoned", leave_by_s) for n in NODES[pick % 5 :][:1])
+        self.deliver(NodesCordoned(self.now_s, chosen))
+
     def broker_fails(self) -> None:
         self.deliver(BrokerFailed(self.now_s, "Skein is gone"))
 
@@ -1077,6 +1085,7 @@ class World:
 
     def drain(self) -> None:
         """From here on the world is fair: the gang must end, and soon."""
+        self.deliver(NodesCordoned(self.now_s, ()))
         for _ in range(2000):
             if self.gang.phase in FINAL_PHASES and not self.inflight:
                 break
@@ -1201,7 +1210,11 @@ def random_walk(world: World, seed: int, moves: int) -> None:
     n = dice.randrange
     chaos = dice.choice((0.0, 0.1, 0.4))
     checks = world.job.placement.check is not NodeCheck.OFF
+    administrator = random.Random(seed)
     for _ in range(moves):
+        if chaos and administrator.random() < 0.03:
+            limit_s = administrator.choice((None, 5.0, 60.0))
+            world.nodes_are_cordoned(administrator.randrange(99), limit_s)
         if dice.random() >= chaos:
             _healthy_move(world, dice)
             continue

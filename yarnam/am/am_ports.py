@@ -13,6 +13,7 @@ from yarnam.am.serial_executor import SerialExecutor, ThreadSerialExecutor
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import JobState
+from yarnam.core.model.snapshot import Closures
 from yarnam.ports import (
     Clock,
     ClusterView,
@@ -64,6 +65,8 @@ class AmPorts:
     queue_now: Callable[[str], str] = str
     """The full name of the queue that YARN has the job in, given the one that is known; the same if
     YARN does not say. May block like a port."""
+    closures: Callable[[], Closures] = Closures
+    """The nodes and queues that administrators keep closed. May block like a port."""
     state_of: Callable[[str], JobState | None] = lambda application: None
     """The state of another application; ``None`` if YARN has forgotten it. Raises Unavailable. May
     block like a port."""

@@ -28,6 +28,7 @@ from yarnam.am.job_accounts import JobAccounts
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.awaited_jobs_probe import AwaitedJobsProbe
+from yarnam.am.probes.closures_probe import ClosuresProbe
 from yarnam.am.probes.gang_observers import GangObservers
 from yarnam.am.queue_client_shell import QueueClientShell
 from yarnam.am.status_report import (
@@ -119,6 +120,7 @@ class AmParts:
     notifier: Notifier | None
     """``None`` means the job notifies nobody."""
     awaited_jobs: AwaitedJobsProbe
+    closures: ClosuresProbe
 
 
 class ApplicationMaster:
@@ -158,6 +160,7 @@ class ApplicationMaster:
         self._executor = parts.executor
         self._observers = parts.observers
         self._awaited_jobs = parts.awaited_jobs
+        self._closures = parts.closures
 
     @property
     def gang(self) -> Gang:
@@ -185,6 +188,7 @@ class ApplicationMaster:
             aside.append(loop.create_task(self._announce(where)))
             aside.append(loop.create_task(self._watch()))
             aside.append(loop.create_task(self._awaited_jobs.run(lambda: self._gang)))
+            aside.append(loop.create_task(self._follow_closures()))
             verdict = self._addressed(await self._serve())
             await self._farewell(verdict)
         finally:
@@ -535,6 +539,9 @@ class ApplicationMaster:
                     )
             except Exception:  # The job does not depend on its being watched.
                 log.exception("cannot publish the status")
+
+    async def _follow_closures(self) -> None:
+        await self._closures.run(lambda: self._gang, lambda: self._record.job.queue)
 
     async def _follow_queue(self) -> None:
         """Where YARN has the job, its share, ticket and policy are."""

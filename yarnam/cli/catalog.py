@@ -66,7 +66,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         spec="Create and check job specs.",
         **{"import": "Convert a job of another system to a spec."},
         env="Check jobs' environments, and clear those stored on HDFS.",
-        nodes="List the nodes of the cluster.",
+        nodes="List the nodes, and close them to gangs.",
         cluster="Run a Hadoop cluster on this machine.",
         doctor="Check this machine and the cluster.",
         sim="Simulate jobs that compete for a cluster.",

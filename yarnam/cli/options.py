@@ -121,3 +121,11 @@ def moment(text: str | None, option: str) -> float | None:
         raise UsageError(
             f"{option} {text} is neither a date such as 2026-11-22 nor an age such as 7d"
         ) from error
+
+
+def seconds_of(text: str, option: str) -> float:
+    """A duration that was given for this option. Raises UsageError."""
+    try:
+        return units.parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}", hint="Give a duration such as 90m or 2d.") from error

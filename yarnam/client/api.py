@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from yarnam.client.planning.queue_comparison import QueueOutlook
     from yarnam.client.submit.preflight import CheckedJob
     from yarnam.cluster.reporters import Reporter
-    from yarnam.core.model.snapshot import ClusterSnapshot
+    from yarnam.core.model.snapshot import Closures, ClusterSnapshot
     from yarnam.ports.job_access import Launcher
 
 with on_first_use():
@@ -52,6 +52,7 @@ with on_first_use():
     from yarnam.client.submit import idempotency, preflight, submit_job, waiting_jobs
     from yarnam.client.submit.claims import job_claims
     from yarnam.cluster import cluster_paths, reporters
+    from yarnam.core.model import snapshot
     from yarnam.spec import checks as yarnam_checks
     from yarnam.spec import loader as yarnam_loader
 
@@ -239,6 +240,8 @@ class Client:
         """Where the job would run now: its ladder, nodes and ranks, and what blocks it. Raises as
         ``plan`` does."""
         checked = self.plan(spec, queue=queue, name=name)
+        seen = snapshot.with_closures(checked.snapshot, self._closures())
+        checked = replace(checked, snapshot=seen)
         measured = measured_program.measured_program(self._site, checked.job)
         return outlook.outlook(checked, waiting_jobs.read_wait_queue(self._site), measured)
 
@@ -252,9 +255,9 @@ class Client:
         return queue_comparison.compare_queues(found, waiting)
 
     def nodes(self) -> ClusterSnapshot:
-        """The cluster now: nodes with all known GPU models, and all leaf queues. Raises
-        Unavailable, BadConfig."""
-        found = self._site.snapshot("root")
+        """The cluster now: nodes with all known GPU models and what administrators keep closed, and
+        all leaf queues. Raises Unavailable, BadConfig."""
+        found = snapshot.with_closures(self._site.snapshot("root"), self._closures())
         return found if found.queues else replace(found, queues=tuple(self._site.rm.queues()))
 
     def parse(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> JobSpec:
@@ -351,6 +354,13 @@ class Client:
                 settle=self._with_earlier_jobs,
             )  # fmt: skip
         return self._handle(made.application, made.key, self._site.user)
+
+    def _closures(self) -> Closures:
+        try:
+            return waiting_jobs.read_closures(self._site)
+        except YarnamError as error:
+            log.warning("cordons and stopped queues are not known now: %s", error.message)
+            return snapshot.Closures()
 
     def _with_earlier_jobs(self, job: JobSpec) -> JobSpec:
         """Nothing is loaded for a job that waits for none."""

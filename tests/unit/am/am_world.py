@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -33,6 +33,7 @@ from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.plans import NoFit
 from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Closures, ClusterSnapshot, with_closures
 from yarnam.core.placement import declared_targets, ladder_for_submit
 from yarnam.ports import ClusterView
 from yarnam.wire.codec import decode
@@ -84,6 +85,18 @@ class Disk:
         return None if data is None else decode(data, Verdict)
 
 
+class ClosedView:
+    """As ``NodeDirectory`` shows the cluster to an ApplicationMaster."""
+
+    def __init__(self, view: ClusterView, closures: Callable[[], Closures]) -> None:
+        self._view = view
+        self._closures = closures
+
+    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
+        found = self._view.snapshot(queue, max_age_s=max_age_s)
+        return with_closures(found, self._closures())
+
+
 class AmWorld:
     """``hall`` None: there is no ticket queue."""
 
@@ -102,6 +115,7 @@ class AmWorld:
         self.claim_error: Exception | None = None
         self.queue_now = ""
         """The job's queue by YARN; empty: it does not say."""
+        self.closures = Closures()
         self.states: dict[str, JobState] = {}
         """Other applications, as YARN reports them; the rest it has forgotten."""
         self.asked_about: list[str] = []
@@ -118,10 +132,13 @@ class AmWorld:
         self.broker = FakeBroker(self.clock.now_s)
         self.mailbox = FakeMailbox(self.clock.now_s)
         self.view = FakeView(cluster())
-        view: ClusterView = self.view
+        view: ClusterView = ClosedView(self.view, lambda: self.closures)
         if snapshots is not None:
             snapshots.now_s = self.clock.now_s
-            view = SharedSnapshotView(self.view, snapshots, now_s=self.clock.now_s)
+            view = ClosedView(
+                SharedSnapshotView(self.view, snapshots, now_s=self.clock.now_s),
+                lambda: self.closures,
+            )
         self.publisher = FakeStatusPublisher()
         self.hints = FakeHints(self.clock.now_s)
         self.disk = disk
@@ -142,6 +159,7 @@ class AmWorld:
             learn=lambda node, model: self.learnt.append((node, model)),
             keep=self._keep,
             queue_now=lambda known: self.queue_now or known,
+            closures=lambda: self.closures,
             state_of=self._state_of,
             confirm_claims=self._confirm_claims,
             release_claims=lambda: self.released_at.append(self.broker.verdict),
@@ -250,12 +268,14 @@ async def am_world(
     can_be_shown: bool = True,
     queue_now: str = "",
     states: Mapping[str, JobState] = MappingProxyType({}),
+    closures: Closures | None = None,
 ) -> AsyncIterator[AmWorld]:
     """``used``: GPUs of each node that are taken."""
     limits = settings or AmSettings()
     world = AmWorld(spec or job(), disk or Disk(), am_attempt, limits, hall, snapshots)
     world.queue_now = queue_now
     world.states.update(states)
+    world.closures = closures or Closures()
     if used:
         world.view.shown = cluster(used=used)
     if world.ticket_queue is not None:

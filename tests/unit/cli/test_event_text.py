@@ -101,6 +101,11 @@ TOLD: list[tuple[Event, str]] = [
     (ev.ResumeRequested(1.0, "bob"), "resumed by bob"),
     (ev.ClusterSeen(1.0, 1, 2, 1, 3), "2 tasks more fit, 3 jobs waiting, 1 task above"),
     (
+        ev.NodesCordoned(1.0, (ev.CordonedNode(NodeId("n1"), "cordoned by ann: disk"),)),
+        "nodes closed to gangs: n1 (cordoned by ann: disk)",
+    ),
+    (ev.NodesCordoned(1.0, ()), "nodes closed to gangs: none"),
+    (
         ev.AwaitedJobsSeen(1.0, (AwaitedJob("application_1_1", "prep", needs_success=True),)),
         "waits for prep (application_1_1) to succeed",
     ),

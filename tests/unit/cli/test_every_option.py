@@ -36,6 +36,8 @@ VALUES = {
     "--since": "7d",
     "--until": "2026-11-22",
     "--for": "1s",
+    "--deadline": "30min",
+    "--drain": "30min",
     "--timeout": "5s",
     "--unused-for": "1d",
     "--by": "queue",

@@ -32,7 +32,9 @@ from yarnam.cli.shell import Shell, run
 from yarnam.client import Client, Job, LogPiece
 from yarnam.client.environments.environment_probe import MARK
 from yarnam.client.planning.snapshot_file import save_snapshot
+from yarnam.client.queues import maintenance
 from yarnam.client.site import Site
+from yarnam.client.submit import waiting_jobs
 from yarnam.cluster.cluster_paths import ClusterPaths
 from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord, save_cluster
 from yarnam.cluster.daemons.loopback_addresses import MASTER_PORTS, NODE_PORTS
@@ -49,6 +51,7 @@ from yarnam.core.model.job_status import (
     WaitQueueStatus,
 )
 from yarnam.core.model.outcomes import FirstCause, VerdictKind
+from yarnam.core.model.snapshot import Closure, Closures
 from yarnam.core.model.tickets import RunningGang
 from yarnam.core.policies.chosen_policy import QueuePolicy
 from yarnam.core.queue_client.ticket_list import TicketList
@@ -273,6 +276,47 @@ def chosen_by_others(stage: Stage) -> None:
 
     stage.world.site.zookeeper = "zk1:2181/yarnam"
     stage.patch.setattr("yarnam.client.queues.chosen_policies._opened", opened)
+
+
+def closed_by_others(stage: Stage) -> None:
+    """Everything is closed, for such a reason."""
+    closure = Closure(TEXT, 1000.0, TEXT, 2000.0, was_closed=True)
+
+    class Places:
+        def all(self) -> Closures:
+            nodes = {node.node_id: closure for node in stage.world.rm.nodes}
+            return Closures(nodes, {"root.dl": closure, f"root.{TEXT}": closure})
+
+        def of(self, kind: str, name: str) -> Closure:
+            return closure
+
+        def close(self, kind: str, name: str, order: Closure, *, admin: str = "") -> None:
+            del kind, name, order, admin
+
+        def open(self, kind: str, name: str, *, admin: str = "") -> None:
+            del kind, name, admin
+
+        def is_protected(self) -> bool:
+            return True
+
+    @contextmanager
+    def opened(site: Site) -> Iterator[Any]:
+        yield Places()
+
+    stage.world.site.zookeeper = "zk1:2181/yarnam"
+    stage.patch.setattr("yarnam.client.queues.maintenance._opened", opened)
+    for module in (waiting_jobs, maintenance):
+        stage.patch.setattr(module, "read_closures", lambda site: Places().all())
+
+
+def queue_of(stage: Stage) -> list[str]:
+    closed_by_others(stage)
+    return ["root.dl", "--reason", TEXT]
+
+
+def node_of(stage: Stage) -> list[str]:
+    closed_by_others(stage)
+    return [str(stage.world.rm.nodes[0].node_id), "--reason", TEXT]
 
 
 def policy_ls(stage: Stage) -> list[str]:
@@ -658,6 +702,10 @@ CASES: dict[str, Prepare] = {
     "spec validate": spec_validate,
     "import": import_,
     "nodes": nodes,
+    "nodes cordon": node_of,
+    "nodes drain": lambda stage: [*node_of(stage), "--deadline", "30min"],
+    "nodes undrain": lambda stage: node_of(stage)[:1],
+    "queues stop": queue_of,
     "env check": env_check,
     "env ls": env_ls,
     "env gc": env_gc,
@@ -671,6 +719,8 @@ MORE_CASES: dict[str, tuple[str, Prepare]] = {"submit --dry-run": ("submit", sub
 """Further ways through a command."""
 
 OWN_TEXT_ONLY = {
+    "nodes uncordon": "the node, which is an argument",
+    "queues resume": "the queue, which is an argument",
     "history export": "how many jobs it has written, and the path that it was given",
     "history compact": "how many records",
     "history prune": "how many records",

@@ -137,7 +137,7 @@ def test_nodes_are_listed(world: World, call: Call) -> None:
     assert lines[1].split()[3:6] == ["0", "of", "8"], "nothing is free where nothing can run"
     assert lines[-2:] == [
         "3 of 4 nodes running, 3 idle; 24 of 24 GPUs free",
-        "8 GPUs are on nodes that do not run: 1 unhealthy",
+        "8 GPUs are on nodes that do not run or are closed: 1 unhealthy",
     ]
     down = replace(down, health="1/1 local-dirs are bad: /data/1")
     world.rm.nodes = (down, *world.rm.nodes[1:])

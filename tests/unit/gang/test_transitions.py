@@ -30,6 +30,7 @@ from yarnam.core.model.events import (
     ConditionChanged,
     ContainerEnded,
     ContainersMarked,
+    CordonedNode,
     Event,
     GangHung,
     IdleGpusFound,
@@ -37,6 +38,7 @@ from yarnam.core.model.events import (
     LossFlat,
     NodeChecked,
     NodeLeaving,
+    NodesCordoned,
     NodesSuspected,
     ResumeRequested,
     StragglersFound,
@@ -445,6 +447,28 @@ def waits_for_other_jobs() -> None:
             play.send(AwaitedJobsSeen(0, seen))
 
 
+def cordons() -> None:
+    """In every phase."""
+    waiting = Play()
+    waiting.start()
+    backing_off = Play()
+    backing_off.start()
+    backing_off.refuse()
+    suspended = Play()
+    suspended.start()
+    suspended.send(SuspendRequested(0, "ann", 60.0))
+    stopping = Play().to_running()
+    stopping.cancel()
+    checked = replace(job(), placement=replace(job().placement, check=NodeCheck.QUICK))
+    staged = replace(job(), inputs=(DataInput("d", "/d", mode=InputMode.CACHE),))
+    for play in (
+        waiting, backing_off, suspended, stopping, Play().to_acquiring(), Play().to_launching(),
+        Play(checked).to_launching(), Play(staged).to_launching(), Play().to_running(),
+        replacing(Play(job(workers=3)).to_running()),
+    ):  # fmt: skip
+        play.send(NodesCordoned(0, (CordonedNode(NodeId("n1"), "cordoned", T0 + 60.0),)))
+
+
 def time_limits() -> None:
     spec = replace(job(), time_limit_s=60.0)
     play = Play(spec).to_running()
@@ -681,6 +705,7 @@ def walked() -> set[Edge]:
     suspensions()
     waits_for_other_jobs()
     time_limits()
+    cordons()
     edges |= over_before_it_began().edges
     for seed in range(60):
         elastic = ElasticWorld(elastic_job(recovery_timeout_s=60.0 * (seed % 2)))

@@ -11,7 +11,14 @@ import pytest
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_status import AwaitedJob, JobState
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import Node, NodeState, Scheduler
+from yarnam.core.model.snapshot import (
+    Closure,
+    Closures,
+    Node,
+    NodeState,
+    Scheduler,
+    with_cordons,
+)
 from yarnam.core.model.tickets import (
     BACKS_OFF,
     SUSPENDED,
@@ -108,6 +115,18 @@ CASES: dict[str, tuple[QueueJob, QueuesNow, str, str]] = {
     ),
     "next-heartbeat": (AM, now(), "nothing holds it up", ""),
     "unknown": (job(demands=()), now(), "no ticket", "yarnam status application_1_0005"),
+    "queue-stopped": (
+        job(),
+        now(closures=Closures(queues={"root.a": Closure("ann", 1.0, "upgrade tonight")})),
+        "queue root.a is stopped by ann: upgrade tonight, so no gang of it begins",
+        "yarnam queues resume root.a",
+    ),
+    "cordoned-nodes": (
+        job(demands=(Demand(Resources(8000, 8, 8), 4),)),
+        now(nodes=with_cordons(NODES, Closures({NodeId("n1"): Closure("ann", 1.0, "disk")}))),
+        "its gang would fit, were it not for n1 (cordoned by ann: disk)",
+        "yarnam nodes uncordon n1",
+    ),
     "earlier-jobs": (
         job(demands=(), awaited=(PREP,)),
         now(),

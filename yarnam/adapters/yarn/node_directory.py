@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 from yarnam.core.model import gpu_names
 from yarnam.core.model.ids import NodeId, RackId
-from yarnam.core.model.snapshot import ClusterSnapshot, in_partitions
+from yarnam.core.model.snapshot import Closures, ClusterSnapshot, in_partitions, with_closures
 from yarnam.errors import YarnamError
 from yarnam.ports import ClusterView
 
@@ -18,8 +18,9 @@ REFRESH_S = 2.0
 
 class NodeDirectory:
     """A ``ports.ClusterView`` that remembers the nodes of the snapshots taken through it, adds the
-    GPU models that administrators (``rules``) and agents (``learnt``) have reported, and shows the
-    nodes of these partitions (``node_labels``; empty means without a label)."""
+    GPU models that administrators (``rules``) and agents (``learnt``) have reported, what
+    administrators keep closed (``closures``), and shows the nodes of these partitions
+    (``node_labels``; empty means without a label)."""
 
     def __init__(
         self,
@@ -30,12 +31,14 @@ class NodeDirectory:
         learnt: Callable[[], gpu_names.Inventory] = lambda: gpu_names.NOTHING_LEARNT,
         refresh_s: float = REFRESH_S,
         node_labels: Collection[str] = ("",),
+        closures: Callable[[], Closures] = Closures,
     ) -> None:
         self._view = view
         self._queue = queue
         self._rules = rules
         self._learnt = learnt
         self._node_labels = node_labels
+        self._closures = closures
         self._lock = threading.Lock()
         self._nodes: dict[str, tuple[NodeId, RackId]] = {}
         self._refresh_s = refresh_s
@@ -48,7 +51,7 @@ class NodeDirectory:
         with self._lock:
             for node in taken.nodes:
                 self._nodes[node.http_address] = (node.node_id, node.rack)
-        return in_partitions(taken, self._node_labels)
+        return in_partitions(with_closures(taken, self._closures()), self._node_labels)
 
     def nodes(self) -> frozenset[NodeId]:
         """All that there have been so far."""

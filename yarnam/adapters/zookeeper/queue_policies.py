@@ -93,14 +93,14 @@ class QueuePolicies:
                 f"the settings take {len(data)} bytes, and at most {MAX_BYTES} are kept",
                 hint="Give fewer numbers: some thousand samples say as much.",
             )
-        path, acl = self._path(queue), self._acl(admin)
+        path, acl = self._path(queue), admin_acl(self._zk, admin)
         [entry] = self._zk.read(path)
         if (entry.changed if entry is not None else 0) != expected:
             raise self._changed(queue)
         try:
             if entry is None:
                 if acl is not None:
-                    self._make_folder(acl)
+                    make_folder(self._zk, POLICIES, acl)
                 self._zk.create(path, data, acl=acl)
             else:
                 self._zk.set(path, data, entry.version)
@@ -121,29 +121,6 @@ class QueuePolicies:
             raise UsageError(f"{queue[:60]!a} is not a queue name")
         return self._zk.path(POLICIES, name)
 
-    def _acl(self, admin: str) -> list[ACL] | None:
-        """``None`` means as all of yarnam's nodes."""
-        if not admin:
-            return None
-        user, colon, password = admin.removeprefix(DIGEST).partition(":")
-        if not admin.startswith(DIGEST) or not colon or not user or not password:
-            # Never the value itself: it is a secret.
-            raise BadConfig(
-                "the administrator's credentials for ZooKeeper are not digest:user:password",
-                hint="See yarnam docs policies.",
-            )
-        self._zk.kazoo.add_auth("digest", f"{user}:{password}")
-        return [make_digest_acl(user, password, all=True), *READ_ACL_UNSAFE]
-
-    def _make_folder(self, acl: list[ACL]) -> None:
-        """Theirs too: who may remove nodes from the folder could make another in their place. The
-        root is everybody's, as ever."""
-        for path, rights in ((self._zk.root, None), (self._zk.path(POLICIES), acl)):
-            try:
-                self._zk.create(path, acl=rights)
-            except NodeExistsError:
-                pass
-
     def _changed(self, queue: str) -> UsageError:
         now = self.of(queue)
         who = f" by {now.by}" if now.by else ""
@@ -151,6 +128,33 @@ class QueuePolicies:
             f"the policy of {queue} was changed{who} meanwhile: it is of version {now.version}",
             hint=f"Look at it (yarnam policy show {queue}), and set it again.",
         )
+
+
+def admin_acl(zookeeper: ZooKeeper, admin: str) -> list[ACL] | None:
+    """The rights by ``digest:user:password``, which the session has from now on: all for these
+    administrators, reading for everybody. ``None`` means as all of yarnam's nodes. Raises
+    BadConfig."""
+    if not admin:
+        return None
+    user, colon, password = admin.removeprefix(DIGEST).partition(":")
+    if not admin.startswith(DIGEST) or not colon or not user or not password:
+        # Never the value itself: it is a secret.
+        raise BadConfig(
+            "the administrator's credentials for ZooKeeper are not digest:user:password",
+            hint="See yarnam docs policies.",
+        )
+    zookeeper.kazoo.add_auth("digest", f"{user}:{password}")
+    return [make_digest_acl(user, password, all=True), *READ_ACL_UNSAFE]
+
+
+def make_folder(zookeeper: ZooKeeper, name: str, acl: list[ACL]) -> None:
+    """Theirs too: who may remove nodes from the folder could make another in their place. The root
+    is everybody's, as ever."""
+    for path, rights in ((zookeeper.root, None), (zookeeper.path(name), acl)):
+        try:
+            zookeeper.create(path, acl=rights)
+        except NodeExistsError:
+            pass
 
 
 def decoded(entry: Entry) -> QueuePolicy:

@@ -10,6 +10,7 @@ from yarnam.am.loop import AmParts, ApplicationMaster, EventInbox
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.awaited_jobs_probe import AwaitedJobsProbe
+from yarnam.am.probes.closures_probe import ClosuresProbe
 from yarnam.am.probes.gang_observers import GangObservers
 from yarnam.am.queue_client_shell import QueueClientShell
 from yarnam.am.status_report import AmFacts
@@ -90,6 +91,10 @@ def _parts(
     awaited_jobs = AwaitedJobsProbe(
         ports.state_of, executors.courtesy, clock, inbox, settings, ports.draw, ports.sleep
     )
+    closures = ClosuresProbe(
+        ports.closures, executors.courtesy, clock, inbox, settings, record.job.am.stop_grace_s,
+        ports.sleep,
+    )  # fmt: skip
     return AmParts(
         inbox,
         clock,
@@ -102,4 +107,5 @@ def _parts(
         inputs,
         notify,
         awaited_jobs,
+        closures,
     )

@@ -64,6 +64,7 @@ from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import JobSpec, acl_text, users_and_groups
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.model.snapshot import Closures
 from yarnam.core.queues.queue_state import full_queue, names_queue
 from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.core.tokens.renewal import TokenLife
@@ -105,7 +106,13 @@ from yarnam.wire.records import JobRecord, NotifyUrls
 with on_first_use():
     from yarnam.adapters import notification_channels
     from yarnam.adapters.hdfs import data_access, history_store, pre_run_store
-    from yarnam.adapters.zookeeper import inventory_store, node_hints, snapshot_store, ticket_queue
+    from yarnam.adapters.zookeeper import (
+        closed_places,
+        inventory_store,
+        node_hints,
+        snapshot_store,
+        ticket_queue,
+    )
     from yarnam.am import notifier
     from yarnam.am.inputs import input_integrity
     from yarnam.cli.rendering import event_text
@@ -246,6 +253,7 @@ def _ports(
         if session
         else FileInventoryStore(fs, _home_of_jobs(job_dir))
     )
+    closures = closed_places.ClosureReader(session) if session else Closures
     directory = NodeDirectory(
         # Jobs share the queues' part of the partition without a label.
         _shared(FallbackView(rm, SkeinNodeView()), session if labels == ("",) else None),
@@ -253,6 +261,7 @@ def _ports(
         rules=record.gpu_models,
         learnt=inventory.known,
         node_labels=labels,
+        closures=closures,
     )
     # A later AM attempt goes by the journal: what Skein asks for again on its own is released.
     early = EarlyContainers(
@@ -282,6 +291,7 @@ def _ports(
         draw=random.random,
         waiters=PendingApplications(rm, application),
         queue_now=lambda known: _queue_now(rm, application, known),
+        closures=closures,
         state_of=lambda other: _state_of(rm, other, application),
         budget_trouble=lambda: budget.trouble,
         ticket_queue=_ticket_queue(session, application, rm, am_attempt, job.queue),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import click
 
-from yarnam.cli.options import job_argument, json_option, open_client
+from yarnam.cli.options import job_argument, json_option, open_client, seconds_of
 from yarnam.cli.rendering.console import print_json, print_line
 from yarnam.cli.rendering.status_text import as_plain
 from yarnam.core.model.events import SUSPENSION_S
 from yarnam.core.model.printable import duration
-from yarnam.errors import UsageError
-from yarnam.spec.values import units
 
 
 @click.command("suspend")
@@ -34,7 +32,7 @@ def command(
     The processes finish the step that they are in and save; all containers go back to YARN. The
     ApplicationMaster stays. `yarnam resume` acquires the gang again, and the processes continue
     from their checkpoint. The command returns when the job holds nothing any more."""
-    limit_s = SUSPENSION_S if limit is None else _seconds(limit)
+    limit_s = SUSPENSION_S if limit is None else seconds_of(limit, "--for")
     with open_client(ctx) as client:
         handle = client.job(job)
         status = handle.suspend(reason, limit_s=limit_s, force=force)
@@ -45,10 +43,3 @@ def command(
         left_s = limit_s if status.deadline_s is None else status.deadline_s - status.at_s
         print_line(f"{handle.id} is suspended for up to {duration(left_s)}")
         print_line(f"To go on: yarnam resume {handle.id}")
-
-
-def _seconds(text: str) -> float:
-    try:
-        return units.parse_duration_s(text)
-    except ValueError as error:
-        raise UsageError(f"--for: {error}", hint="Give a duration such as 90m or 2d.") from error

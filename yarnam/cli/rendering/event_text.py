@@ -78,6 +78,7 @@ def _of_user(event: ev.CancelRequested | ev.SuspendRequested | ev.ResumeRequeste
 
 def _of_job(  # noqa: RET503 - assert_never does not return
     event: ev.NodesSuspected
+    | ev.NodesCordoned
     | ev.ContainersMarked
     | ev.NodeLeaving
     | ev.ScaleRequested
@@ -94,6 +95,9 @@ def _of_job(  # noqa: RET503 - assert_never does not return
     names: Mapping[AskId, str],
 ) -> str:
     match event:
+        case ev.NodesCordoned(nodes=cordoned):
+            shown = ", ".join(f"{one.node} ({one.why})" for one in cordoned)
+            return f"nodes closed to gangs: {shown or 'none'}"
         case ev.NodesSuspected(nodes=nodes):
             return f"other jobs reported problems with {', '.join(nodes)}"
         case ev.ContainersMarked():

@@ -10,11 +10,12 @@ from xml.sax.saxutils import escape
 from yarnam.cli.rendering.console import Line, table
 from yarnam.core.model.printable import duration
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import Scheduler
+from yarnam.core.model.snapshot import Closure, Scheduler, cordoned_nodes, cordons_text
 from yarnam.core.queues.capacity_conversion import Conversion
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
 from yarnam.core.queues.waiting import why_waiting
+from yarnam.wire import codec
 
 BAR = 16
 """Characters of a bar; all of them are the GPUs of the cluster."""
@@ -43,6 +44,12 @@ def queue_lines(now: QueuesNow, shown: QueueState) -> Iterator[Line]:
     used, share, rest = _marks()
     name = "fair share" if is_fair else "capacity"
     yield f"({used} in use, {share} the rest of the {name}, {rest} above it)"
+    for name, closure in sorted(now.closures.queues.items()):
+        if name == shown.name or name.startswith(f"{shown.name}."):
+            yield f"{name} is stopped {closure.words}{_drain_text(closure, now.taken_at_s)}"
+    if cordoned := cordoned_nodes(now.nodes):
+        gpus = sum(node.total.gpus for node in cordoned)
+        yield f"{gpus} GPUs are on cordoned nodes: {cordons_text(now.nodes)}"
     yield from _job_lines(now, shown)
     yield ""
     yield "GPUs of the largest gang that fits now"
@@ -53,6 +60,13 @@ def queue_lines(now: QueuesNow, shown: QueueState) -> Iterator[Line]:
             for one in largest_gangs(now.nodes)
         ],
     )
+
+
+def _drain_text(closure: Closure, now_s: float) -> str:
+    if closure.drain_by_s is None:
+        return ""
+    left_s = closure.drain_by_s - now_s
+    return f"; its gangs leave within {duration(left_s)}" if left_s > 0 else "; it was drained"
 
 
 def _own_name(queue: QueueState, shown: QueueState) -> str:
@@ -166,6 +180,7 @@ def queues_plain(now: QueuesNow, shown: QueueState) -> dict[str, Any]:
     return {
         "taken_at_s": now.taken_at_s,
         "queues": [_queue_plain(queue, now) for queue in shown.walk()],
+        "stopped": {name: codec.to_plain(one) for name, one in now.closures.queues.items()},
         "jobs": [job_plain(job, now) for job in jobs_of(now, shown, tuple(Stage))],
         "largest_gangs": [
             {

@@ -8,17 +8,19 @@ from typing import Any
 import click
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.options import json_option, open_client
+from yarnam.cli.options import json_option, open_client, seconds_of
+from yarnam.cli.queues.closing_commands import show_order
 from yarnam.cli.rendering.console import print_json, print_line, print_note, print_table
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node
 
 with on_first_use():
     from yarnam.client.planning import snapshot_file
+    from yarnam.client.queues import maintenance
     from yarnam.wire import codec
 
 
-@click.command("nodes")
+@click.group("nodes", invoke_without_command=True)
 @click.option(
     "--save",
     type=click.Path(dir_okay=False, writable=True),
@@ -30,8 +32,11 @@ with on_first_use():
 def command(ctx: click.Context, save: str | None, as_json: bool) -> None:
     """List the nodes of the cluster with their resources, GPU models and labels.
 
-    Nothing is free on a node that does not run; WHY is YARN's own reason.
+    Nothing is free on a node that does not run or is cordoned; WHY is YARN's own reason, or the
+    administrator's.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     with open_client(ctx) as client:
         snapshot = client.nodes()
     if save is not None:
@@ -72,7 +77,7 @@ def _print(snapshot: ClusterSnapshot) -> None:
     if gpus := sum(node.total.gpus for node in away):
         states = Counter(node.state.value for node in away)
         named = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
-        print_line(f"{gpus} GPUs are on nodes that do not run: {named}")
+        print_line(f"{gpus} GPUs are on nodes that do not run or are closed: {named}")
 
 
 def _row(node: Node) -> tuple[str, ...]:
@@ -91,3 +96,67 @@ def _row(node: Node) -> tuple[str, ...]:
 
 def _gib(memory_mib: int) -> str:
     return f"{memory_mib / 1024:.0f}" if memory_mib % 1024 == 0 else f"{memory_mib / 1024:.1f}"
+
+
+# ---- closed to gangs -----------------------------------------------------------------------------
+
+node_argument = click.argument("node", metavar="NODE")
+reason_option = click.option("--reason", default="", help="Shown to those who wait for the node.")
+
+
+@command.command()
+@node_argument
+@reason_option
+@json_option
+@click.pass_context
+def cordon(ctx: click.Context, node: str, reason: str, as_json: bool) -> None:
+    """Keep gangs off a node; those that run there continue.
+
+    For administrators of the queue root. NODE is its name in `yarnam nodes`. YARN knows nothing of
+    it: other applications and ApplicationMasters may still go there.
+    """
+    with open_client(ctx) as client:
+        show_order(maintenance.Maintenance(client.site).cordon(node, reason), as_json=as_json)
+
+
+@command.command()
+@node_argument
+@json_option
+@click.pass_context
+def uncordon(ctx: click.Context, node: str, as_json: bool) -> None:
+    """Let gangs use a node again that was cordoned or drained."""
+    with open_client(ctx) as client:
+        show_order(maintenance.Maintenance(client.site).uncordon(node), as_json=as_json)
+
+
+@command.command()
+@node_argument
+@click.option(
+    "--deadline",
+    required=True,
+    metavar="DURATION",
+    help="How long the gangs there may still run, such as 30min.",
+)
+@reason_option
+@json_option
+@click.pass_context
+def drain(ctx: click.Context, node: str, deadline: str, reason: str, as_json: bool) -> None:
+    """Cordon a node, and have the gangs on it save and leave by a deadline.
+
+    They stop as before a preemption, with time for a checkpoint, and are acquired again elsewhere
+    for free. Jobs that end before the deadline are not disturbed. Nothing else happens to the node.
+    """
+    limit_s = seconds_of(deadline, "--deadline")
+    with open_client(ctx) as client:
+        found = maintenance.Maintenance(client.site).drain(node, limit_s, reason)
+        show_order(found, as_json=as_json)
+
+
+@command.command()
+@node_argument
+@json_option
+@click.pass_context
+def undrain(ctx: click.Context, node: str, as_json: bool) -> None:
+    """Take back a drain. A node that was cordoned before stays cordoned."""
+    with open_client(ctx) as client:
+        show_order(maintenance.Maintenance(client.site).undrain(node), as_json=as_json)

@@ -11,11 +11,19 @@ from yarnam.adapters.yarn.addresses import read_settings
 from yarnam.adapters.yarn.allocation_xml import load_allocations
 from yarnam.adapters.yarn.pending_applications import LIVING
 from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.client.queues.maintenance import Maintenance
 from yarnam.client.site import Site
 from yarnam.client.submit.waiting_jobs import read_wait_queue
 from yarnam.core.admission import QueueSnapshot, admit
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView, Scheduler
+from yarnam.core.model.snapshot import (
+    AllocationSteps,
+    Closures,
+    ClusterSnapshot,
+    QueueView,
+    Scheduler,
+    with_cordons,
+)
 from yarnam.core.model.tickets import AdmissionDecision, RunningGang, Ticket
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.core.queues.allocations import Allocations
@@ -44,6 +52,11 @@ def queues_now(site: Site, node_label: str = "") -> QueuesNow:
         )
     _check_label(report, node_label)
     applications = site.rm.applications(states=LIVING, most=MOST_JOBS)
+    try:
+        closures = Maintenance(site).closures()
+    except YarnamError:
+        closures = Closures()
+    report = replace(report, nodes=with_cordons(report.nodes, closures))
     found = read_wait_queue(site)
     waiting = found if isinstance(found, TicketList) else TicketList()
     tickets = {ticket.job: ticket for ticket in waiting.tickets}
@@ -67,6 +80,7 @@ def queues_now(site: Site, node_label: str = "") -> QueuesNow:
         | {queue.name: queue.am_part for queue in report.root.walk() if queue.am_part is not None},
         preempts=report.preempts,
         scheduler=report.scheduler,
+        closures=closures,
         admission=partial(_admission, report, waiting) if waiting.tickets else None,
     )
 

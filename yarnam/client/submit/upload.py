@@ -30,7 +30,7 @@ from yarnam.client.submit.archives import pack_folder, sha256_of
 from yarnam.client.submit.hdfs_store import DIGEST_LENGTH, HdfsStore, ReportProgress
 from yarnam.client.submit.leftovers.abandoned import SCRATCH_PREFIX, clear_abandoned
 from yarnam.client.submit.preflight import CheckedJob
-from yarnam.client.submit.waiting_jobs import is_anybody_waiting
+from yarnam.client.submit.waiting_jobs import must_wait
 from yarnam.client.user_paths import UserPaths
 from yarnam.core.model.job_spec import (
     BUNDLED_PYTHON,
@@ -261,7 +261,7 @@ class JobUpload:
         asks = prelaunch_asks(
             checked.snapshot, checked.job, checked.targets, data=checked.data, seed=self.key
         )
-        return () if asks and is_anybody_waiting(self._site) else asks
+        return asks if asks and not must_wait(self._site) else ()
 
     def _put_bytes(
         self, name: str, content: bytes, *, kind: Literal["file", "archive"] = "file"

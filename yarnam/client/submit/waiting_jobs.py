@@ -9,11 +9,12 @@ from yarnam._light_imports import on_first_use
 from yarnam.adapters.yarn.addresses import zookeeper_credentials
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.client.site import Site
+from yarnam.core.model.snapshot import Closures
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import YarnamError
 
 with on_first_use():
-    from yarnam.adapters.zookeeper import session, ticket_queue
+    from yarnam.adapters.zookeeper import closed_places, lazy_session, session, ticket_queue
 
 log = logging.getLogger("yarnam.client")
 
@@ -28,6 +29,29 @@ def is_anybody_waiting(site: Site) -> bool:
         return False
     found = read_wait_queue(site)
     return not isinstance(found, TicketList) or bool(found.tickets)
+
+
+def must_wait(site: Site) -> bool:
+    """Whether a job may not request containers before its ApplicationMaster has looked: another one
+    waits, or an administrator keeps something closed."""
+    if is_anybody_waiting(site):
+        return True
+    try:
+        return bool(read_closures(site))
+    except YarnamError:
+        return True
+
+
+def read_closures(site: Site) -> Closures:
+    """What administrators keep closed; nothing without a ZooKeeper, or where it cannot be reached
+    from here. Raises Unavailable."""
+    if not site.zookeeper or not site.can_reach_zookeeper:
+        return Closures()
+    opened = lazy_session.LazySession(site.zookeeper, zookeeper_credentials(site.environ))
+    try:
+        return closed_places.ClosedPlaces(opened.connected()).all()
+    finally:
+        opened.close()
 
 
 def read_wait_queue(site: Site) -> TicketList | str:

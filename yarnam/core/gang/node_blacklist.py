@@ -16,7 +16,7 @@ from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.policy import GangPolicy
 from yarnam.core.gang.state import Crash, Exclusion, Gang, Member, Strike
 from yarnam.core.model.actions import ShareStrike
-from yarnam.core.model.events import NodesSuspected
+from yarnam.core.model.events import NodesCordoned, NodesSuspected
 from yarnam.core.model.ids import NodeId
 
 UNKNOWN_SIZE_LIMIT = 1
@@ -73,11 +73,19 @@ def why_excluded(gang: Gang, policy: GangPolicy, node: NodeId, at_s: float) -> s
         return f"{node} is excluded by the job"
     if policy.included and node not in policy.included:
         return f"{node} is not among the nodes that the job names"
+    for cordoned in gang.nodes.cordoned:
+        if cordoned.node == node:
+            return f"{node} is {cordoned.why}"
     for one in gang.nodes.exclusions:
         if one.node == node and at_s < one.until_s:
             left_s = one.until_s - at_s
             return f"{node} is on the job's blacklist for {left_s:.0f} s more ({one.why})"
     return None
+
+
+def take_cordons(ctx: StepContext, event: NodesCordoned) -> None:
+    """Nodes that an administrator keeps gangs off: no grant there is held from now on."""
+    ctx.nodes = replace(ctx.nodes, cordoned=event.nodes)
 
 
 def suspects(gang: Gang, policy: GangPolicy, at_s: float) -> tuple[NodeId, ...]:

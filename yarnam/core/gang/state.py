@@ -12,6 +12,7 @@ from enum import Enum
 from yarnam.core.model.events import (
     AgentRegistered,
     ContainerGranted,
+    CordonedNode,
     GangHung,
     OutputsStored,
     TimerId,
@@ -343,6 +344,8 @@ class NodeRecords:
     crashes: tuple[Crash, ...] = ()
     suspicions: tuple[tuple[NodeId, float], ...] = ()
     """Other jobs' hints: the node, and when it was last reported."""
+    cordoned: tuple[CordonedNode, ...] = ()
+    """Nodes that an administrator keeps gangs off."""
     cluster_nodes: int = 0
     """Usable nodes at the last plan; 0 if unknown."""
 

@@ -59,6 +59,7 @@ from yarnam.core.model.events import (
     LossFlat,
     NodeChecked,
     NodeLeaving,
+    NodesCordoned,
     NodesSuspected,
     OutputsStored,
     PlanReady,
@@ -143,6 +144,7 @@ ENDS = (
 )
 
 HINTS = on(NodesSuspected, node_blacklist.take_hints)
+CORDONS = on(NodesCordoned, node_blacklist.take_cordons)
 SIZE = on(ScaleRequested, growth.note_size, when=growth.is_another_size)
 SUSPEND = on(SuspendRequested, suspended.suspend, P.SUSPENDED)
 
@@ -163,6 +165,7 @@ PENDING = (
     on(AmRestarted, pending.plan_again),
     on(SuspendRequested, suspended.suspend, P.SUSPENDED, when=suspended.has_begun),
     HINTS,
+    CORDONS,
     SIZE,
     *ENDS,
 )
@@ -203,6 +206,7 @@ ACQUIRING = (
     on(T.WAIT, attempts.end_wait, P.FAILED),
     on(AmRestarted, attempts.start_over, *FAILS),
     on(NodesSuspected, acquiring.take_hints, P.ACQUIRING, *FAILS),
+    CORDONS,
     SIZE,
     SUSPEND,
     *ENDS,
@@ -230,6 +234,7 @@ CHECKING = (
     on(T.CHECK, checking.judge_without, P.ACQUIRING, *OPENS, *FAILS),
     *UNPREPARED,
     on(NodesSuspected, staging.take_hints, P.CHECKING, P.ACQUIRING, *FAILS),
+    CORDONS,
     SIZE,
     SUSPEND,
     *ENDS,
@@ -241,6 +246,7 @@ STAGING = (
     *UNPREPARED,
     on(T.STAGING, staging.time_out, *FAILS),
     on(NodesSuspected, staging.take_hints, P.STAGING, P.ACQUIRING, *FAILS),
+    CORDONS,
     SIZE,
     SUSPEND,
     *ENDS,
@@ -264,6 +270,7 @@ LAUNCHED = (
     on(InputsRefused, running.stop_for_inputs, P.STOPPING),
     on(BrokerFailed, running.fail_broker, P.FAILED),
     on(AmRestarted, attempts.start_over, *FAILS),
+    on(NodesCordoned, running.take_cordons),
     HINTS,
 )
 
@@ -348,6 +355,7 @@ STOPPING = (
     on(AmRestarted, attempts.start_over, *FAILS, when=stopping.is_resize),
     on(AmRestarted, stopping.conclude_late),
     HINTS,
+    CORDONS,
     SIZE,
     # Every end is known. What was it stopped for, or else: what was the first cause?
     on(AllEnded, concluding.end_cancelled, P.CANCELLED, when=concluding.was_cancelled),
@@ -441,6 +449,7 @@ REPLACING = (
     on(T.WAIT, attempts.end_wait, P.FAILED),
     on(AmRestarted, attempts.start_over, *FAILS),
     on(NodesSuspected, acquiring.take_hints, P.REPLACING, *OPENS, *FAILS),
+    CORDONS,
     SIZE,
     SUSPEND,
     *ENDS,
@@ -465,6 +474,7 @@ BACKING_OFF = (
     on(T.WAIT, attempts.end_wait, P.FAILED),
     on(AmRestarted, backing_off.go_on_waiting),
     HINTS,
+    CORDONS,
     SIZE,
     SUSPEND,
     *ENDS,
@@ -479,6 +489,7 @@ SUSPENDED = (
     on(AwaitedJobsSeen, awaited_jobs.note, when=awaited_jobs.waits),
     on(AmRestarted, suspended.stay),
     HINTS,
+    CORDONS,
     SIZE,
     *ENDS,
 )

@@ -459,6 +459,26 @@ class StoringFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class CordonedNode:
+    """A node that an administrator keeps gangs off."""
+
+    node: NodeId
+    why: str
+    """``cordoned by ann: disk errors``."""
+    leave_by_s: float | None = None
+    """When the gangs on it have to have left, in seconds since the epoch; ``None`` if they may run
+    to their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesCordoned:
+    """All nodes that are cordoned now. Comes when that has changed."""
+
+    at_s: float
+    nodes: tuple[CordonedNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitedJobsSeen:
     """The states of the jobs that this one waits for. Comes when one has changed."""
 
@@ -510,6 +530,7 @@ Event = Union[
     OutputsStored,
     StoringTroubled,
     StoringFailed,
+    NodesCordoned,
     AwaitedJobsSeen,
     BrokerFailed,
 ]

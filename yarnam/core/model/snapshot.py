@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from yarnam.core.model.ids import NodeId, RackId
@@ -16,7 +16,48 @@ class NodeState(Enum):
     RUNNING = "running"
     UNHEALTHY = "unhealthy"
     DECOMMISSIONING = "decommissioning"
+    CORDONED = "cordoned"
+    """It runs, and an administrator of yarnam keeps gangs off it (``Closure``)."""
     LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """An administrator's order that no gang begins in a place: a cordoned node, or a stopped queue.
+    Times in seconds since the epoch."""
+
+    by: str
+    """Who gave it, by their own word."""
+    at_s: float
+    reason: str = ""
+    drain_by_s: float | None = None
+    """When the gangs that are there have to have left; ``None`` if they may run to their end."""
+    was_closed: bool = False
+    """It was closed before it was drained, and stays so when the drain is taken back."""
+
+    @property
+    def words(self) -> str:
+        """``by ann: disk errors``."""
+        return f"by {self.by}: {self.reason}" if self.reason else f"by {self.by}"
+
+
+@dataclass(frozen=True, slots=True)
+class Closures:
+    """All orders at one instant."""
+
+    nodes: Mapping[NodeId, Closure] = field(default_factory=dict["NodeId", Closure])
+    queues: Mapping[str, Closure] = field(default_factory=dict[str, Closure])
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.queues)
+
+    def of_queue(self, queue: str) -> tuple[str, Closure] | None:
+        """The stopped queue that holds up the jobs of this one: itself, or one above it."""
+        while queue:
+            if queue in self.queues:
+                return queue, self.queues[queue]
+            queue = queue.rpartition(".")[0]
+        return None
 
 
 class Scheduler(Enum):
@@ -136,6 +177,8 @@ class ClusterSnapshot:
     """YARN takes containers from queues above their share for those below."""
     queues: tuple[QueueView, ...] = ()
     """All leaf queues, if the view provides them; ``queue`` among them."""
+    stopped: str = ""
+    """Why no gang of the queue may begin: an administrator has stopped it."""
     is_shared: bool = False
     """Another job took it, so it may be old or forged: enough to wait by, not enough to ask by."""
     scheduler: Scheduler = Scheduler.FAIR
@@ -249,3 +292,47 @@ def bytes_by_node(
             racks[rack] = racks.get(rack, 0) + length
     most = sorted(nodes.items(), key=lambda item: (-item[1], item[0]))[:MOST_NODES_KEPT]
     return BytesByNode(tuple(most), tuple(sorted(racks.items())), total, is_sample)
+
+
+# ---- closures ------------------------------------------------------------------------------------
+
+
+def with_closures(snapshot: ClusterSnapshot, closures: Closures) -> ClusterSnapshot:
+    """The cluster as yarnam's administrators leave it to gangs."""
+    if not closures:
+        return snapshot
+    found = closures.of_queue(snapshot.queue.name)
+    stopped = f"queue {found[0]} is stopped {found[1].words}" if found else ""
+    return replace(snapshot, nodes=with_cordons(snapshot.nodes, closures), stopped=stopped)
+
+
+def with_cordons(nodes: Iterable[Node], closures: Closures) -> tuple[Node, ...]:
+    """The nodes, those that are cordoned in this state and with the reason."""
+    return tuple(_cordoned(node, closures.nodes.get(node.node_id)) for node in nodes)
+
+
+def _cordoned(node: Node, closure: Closure | None) -> Node:
+    if closure is None or not node.is_usable:
+        return node
+    return replace(node, state=NodeState.CORDONED, health=f"cordoned {closure.words}")
+
+
+def cordoned_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(node for node in nodes if node.state is NodeState.CORDONED)
+
+
+def without_cordons(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """The nodes as they would be if none were cordoned."""
+    return tuple(
+        replace(node, state=NodeState.RUNNING, health="")
+        if node.state is NodeState.CORDONED
+        else node
+        for node in nodes
+    )
+
+
+def cordons_text(nodes: Iterable[Node]) -> str:
+    """``n1 (cordoned by ann: disk errors) and 2 more``."""
+    first, *others = cordoned_nodes(nodes)
+    more = f" and {len(others)} more" if others else ""
+    return f"{first.node_id} ({first.health}){more}"

@@ -4,12 +4,20 @@ simulator."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.plans import NoFit, Rung, Target
-from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
+from yarnam.core.model.plans import NoFit, Reason, Rung, Target
+from yarnam.core.model.snapshot import (
+    NO_DATA,
+    BytesByNode,
+    ClusterSnapshot,
+    cordoned_nodes,
+    cordons_text,
+    without_cordons,
+)
 from yarnam.core.placement.candidates import any_fits
 from yarnam.core.placement.domains import candidates_from
 from yarnam.core.placement.elastic_sizes import plan_largest
@@ -51,6 +59,38 @@ def plan_request(
     ``also_excluded``: further nodes not to use. ``blind``: count all usable capacity as free;
     ``None`` for the job's setting. ``data``, ``seed`` and ``memory`` as for ``plan``.
     """
+    if snapshot.stopped and request.supplement is None:
+        return NoFit(Reason.QUEUE_STOPPED, is_never=False, message=snapshot.stopped)
+
+    def on(seen: ClusterSnapshot) -> PlanOutcome:
+        return _planned(
+            seen, job, targets, request, also_excluded, blind=blind, data=data, seed=seed,
+            memory=memory,
+        )  # fmt: skip
+
+    outcome = on(snapshot)
+    if not isinstance(outcome, NoFit) or not cordoned_nodes(snapshot.nodes):
+        return outcome
+    opened = on(replace(snapshot, nodes=without_cordons(snapshot.nodes)))
+    if isinstance(opened, NoFit):
+        return replace(outcome, is_never=opened.is_never)
+    text = f"it would fit, were it not for {cordons_text(snapshot.nodes)}; {outcome.message}"
+    hint = "An administrator opens them again: yarnam nodes uncordon NODE"
+    return NoFit(Reason.CORDONED_NODES, is_never=False, message=text, hint=hint)
+
+
+def _planned(
+    snapshot: ClusterSnapshot,
+    job: JobSpec,
+    targets: tuple[Target, ...],
+    request: RequestPlan,
+    also_excluded: Iterable[NodeId],
+    *,
+    blind: bool | None,
+    data: BytesByNode,
+    seed: str,
+    memory: IndexMemory | None,
+) -> PlanOutcome:
     is_blind = not job.gang.look_before_ask if blind is None else blind
     level = request.memory_level
     job = job.as_pre_run() if request.is_pre_run else job.at_memory_level(level)

@@ -74,6 +74,9 @@ def decided(
     policy."""
     client = with_policy_of(client, listed, moment)
     me = waiting_ticket(client, moment)
+    if poll.snapshot.stopped:
+        # As one whose turn it is not: no node is kept for it, and nobody waits behind it.
+        return MustWait(0, me, poll.snapshot.stopped, is_by_policy=True), client.decision
     seen = listed.queue_snapshot(me, poll.snapshot, moment.now_s)
     closed = closed_to(me, seen) if client.job.respects_cells else frozenset[NodeId]()
     if not closed:

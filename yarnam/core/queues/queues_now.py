@@ -9,7 +9,7 @@ from functools import cached_property
 
 from yarnam.core.model.job_status import AwaitedJob
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import Node, Scheduler
+from yarnam.core.model.snapshot import Closures, Node, Scheduler
 from yarnam.core.model.tickets import AdmissionDecision, Demand, Ticket
 from yarnam.core.queues.queue_state import QueueState
 
@@ -66,6 +66,8 @@ class QueuesNow:
     am_shares: Mapping[str, float] = field(default_factory=dict[str, float])
     preempts: bool = False
     scheduler: Scheduler = Scheduler.FAIR
+    closures: Closures = Closures()
+    """What yarnam's administrators keep closed; ``nodes`` show their part of it."""
     admission: Callable[[Ticket], AdmissionDecision] | None = None
     """Whether the holder of a ticket may ask now, if its gang fits (``core.admission``); ``None``
     without a wait queue."""

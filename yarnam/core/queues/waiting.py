@@ -14,7 +14,13 @@ from math import ceil
 
 from yarnam.core.model.printable import duration
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import Node, Scheduler
+from yarnam.core.model.snapshot import (
+    Node,
+    Scheduler,
+    cordoned_nodes,
+    cordons_text,
+    without_cordons,
+)
 from yarnam.core.model.tickets import SUSPENDED, Demand, MustWait
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
@@ -72,6 +78,14 @@ def why_waiting(job: QueueJob, now: QueuesNow) -> Wait:
         return Wait("running", "it does not wait: its gang runs")
     if job.stage is Stage.WAITS_FOR_AM:
         return _without_am(job, path, now)
+    stopped = now.closures.of_queue(job.queue) if job.is_gang else None
+    if stopped is not None:
+        queue, closure = stopped
+        return Wait(
+            "queue-stopped",
+            f"queue {queue} is stopped {closure.words}, so no gang of it begins",
+            f"yarnam queues resume {queue}",
+        )
     if job.awaited:
         others = [one.words for one in job.awaited]
         more = f", and {_count(len(others) - 1, 'more job')}" if others[1:] else ""
@@ -181,6 +195,7 @@ def _without_gang(job: QueueJob, path: Sequence[QueueState], now: QueuesNow) -> 
     need = _total(job.demands)
     return (
         _blocked(job, now)
+        or _cordoned(job, allowed, now)
         or _never_on_a_node(job, path[0], usable, allowed, _terms(now))
         or _beyond_maximum(need, f"its gang of {_gang(job.demands)}", path, now)
         or _beyond_user_limit(job, need, path[0])
@@ -339,6 +354,22 @@ def _beyond_user_limit(job: QueueJob, need: Resources, leaf: QueueState) -> Wait
                 + (f", or the end of other jobs of {job.user}" if least <= most else ""),
             )
     return None
+
+
+def _cordoned(job: QueueJob, allowed: Sequence[Node], now: QueuesNow) -> Wait | None:
+    """It would fit, were it not for nodes that an administrator has cordoned."""
+    cordoned = cordoned_nodes(now.nodes)
+    if not cordoned or not job.is_gang:
+        return None
+    opened = _allowed(job, [node for node in without_cordons(now.nodes) if node.is_usable])
+    placed, wanted = _packed(job.demands, allowed)
+    if placed == wanted or _packed(job.demands, opened)[0] < wanted:
+        return None
+    return Wait(
+        "cordoned-nodes",
+        f"its gang would fit, were it not for {cordons_text(now.nodes)}",
+        f"yarnam nodes uncordon {cordoned[0].node_id}",
+    )
 
 
 def _not_enough(

@@ -24,7 +24,7 @@ MAX_UNPACKED = 2 << 20
 
 _LETTERS = {
     NodeState.RUNNING: "r", NodeState.UNHEALTHY: "u", NodeState.DECOMMISSIONING: "d",
-    NodeState.LOST: "l",
+    NodeState.LOST: "l", NodeState.CORDONED: "c",
 }  # fmt: skip
 _STATES = {letter: state for state, letter in _LETTERS.items()}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Union
 
-from yarnam.core.gang import attempts
+from yarnam.core.gang import attempts, node_blacklist
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.phases.first_cause import exits_text
 from yarnam.core.gang.phases.stopping import (
@@ -37,6 +37,7 @@ from yarnam.core.model.events import (
     InputsRefused,
     LossFlat,
     NodeLeaving,
+    NodesCordoned,
     TaskExited,
     TaskFailing,
     TaskReady,
@@ -53,6 +54,8 @@ COMPLETE = "every role that has to end is complete"
 LEAVE_MARGIN_S = 5.0
 """The margin between the end of the stop and that of the node: the release reaches the NodeManager
 by a heartbeat of the AM (0.25 s) and one of its own (1 s)."""
+
+DRAINED = "is drained by an administrator"
 
 # ---- guards --------------------------------------------------------------------------------------
 
@@ -148,7 +151,9 @@ def _with(ctx: StepContext, changed: Member) -> Iterator[Member]:
 
 
 def began_to_run(ctx: StepContext) -> None:
-    """Start TIME_LIMIT: the stop, with all of its grace, is over when the limit is."""
+    """Start TIME_LIMIT: the stop, with all of its grace, is over when the limit is. Start LEAVE
+    where a node has been drained meanwhile."""
+    leave_drained(ctx)
     limit_s = ctx.policy.time_limit_s
     if limit_s is not None and not ctx.gang.is_pre_run:
         stop_s = ctx.policy.stop_grace_s + ctx.policy.stop_margin_s
@@ -289,6 +294,37 @@ def note_leaving(ctx: StepContext, event: NodeLeaving) -> None:
             ctx.put(member, replace(member, leaves=f"{event.node} leaves the cluster"))
     needed_s = ctx.policy.stop_grace_s + ctx.policy.stop_margin_s + LEAVE_MARGIN_S
     ctx.arm(TimerKind.LEAVE, max(0.0, event.timeout_s - needed_s))
+
+
+def take_cordons(ctx: StepContext, event: NodesCordoned) -> None:
+    """Remember them. The members on nodes that are drained are marked; start LEAVE, or cancel it
+    where none is left."""
+    node_blacklist.take_cordons(ctx, event)
+    leave_drained(ctx)
+
+
+def leave_drained(ctx: StepContext) -> None:
+    """Mark the members on nodes that are drained, and have the gang leave in time."""
+    until = {one.node: one.leave_by_s for one in ctx.nodes.cordoned if one.leave_by_s is not None}
+    limits = []
+    for member in _needed_there(ctx):
+        limit_s = until.get(member.grant.node) if member.grant is not None else None
+        if limit_s is not None and member.grant is not None:
+            limits.append(limit_s)
+            if not member.leaves:
+                ctx.put(member, replace(member, leaves=f"{member.grant.node} {DRAINED}"))
+        elif member.leaves.endswith(DRAINED):
+            ctx.put(member, replace(member, leaves=""))
+    others = any(m.leaves and not m.leaves.endswith(DRAINED) for m in _there(ctx))
+    known_s = ctx.gang.deadline_s(TimerKind.LEAVE)
+    if limits:
+        needed_s = ctx.policy.stop_grace_s + ctx.policy.stop_margin_s + LEAVE_MARGIN_S
+        due_s = min(limits) - needed_s
+        if others and known_s is not None:
+            due_s = min(due_s, known_s)
+        ctx.arm(TimerKind.LEAVE, max(0.0, due_s - ctx.at_s))
+    elif known_s is not None and not others:
+        ctx.disarm(TimerKind.LEAVE)
 
 
 def leave_node(ctx: StepContext, event: TimerFired) -> None:
