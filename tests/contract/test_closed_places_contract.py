@@ -82,7 +82,7 @@ def test_what_cannot_be_read_closes_nothing(open_places: Open) -> None:
 
 
 def test_a_reader_keeps_what_it_knew_while_zookeeper_is_away(open_places: Open) -> None:
-    places, _, session = open_places()
+    places, session = open_places()[0], open_places()[2]
     places.close("node", "n1", DISK)
     now_s = [0.0]
     read = ClosureReader(session, monotonic_s=lambda: now_s[0])

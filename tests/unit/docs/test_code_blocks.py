@@ -82,7 +82,8 @@ def yarnam_commands(line: str) -> list[list[str]]:
 def check_call(command: click.Command, name: str, args: list[str]) -> None:
     """Raises click.UsageError for a command or option that does not exist."""
     context = click.Context(command, info_name=name)
-    if isinstance(command, click.Group) and args:
+    has_own = isinstance(command, click.Group) and command.invoke_without_command
+    if isinstance(command, click.Group) and args and not (has_own and args[0].startswith("-")):
         sub = command.get_command(context, args[0])
         if sub is None:
             raise click.UsageError(f"no command {args[0]!r} in {name!r}")

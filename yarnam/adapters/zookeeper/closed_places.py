@@ -15,7 +15,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
@@ -35,7 +36,7 @@ CLOSED = "closed"
 NODE, QUEUE = "node", "queue"
 
 MAX_BYTES = 4096
-"""Of one order. A reason has ``MAX_REASON`` characters."""
+"""The largest order that is read. A reason has at most ``MAX_REASON`` characters."""
 
 MAX_REASON = 500
 
@@ -93,26 +94,20 @@ class ClosedPlaces:
         NoPermission: another administrator's credentials protect it."""
         path, acl = self._path(kind, name), admin_acl(self._zk, admin)
         data = encode(replace(closure, reason=closure.reason[:MAX_REASON]))
-        try:
+        with _rights(path):
             if acl is not None:
                 make_folder(self._zk, CLOSED, acl)
             try:
                 self._zk.create(path, data, acl=acl)
             except NodeExistsError:
                 self._zk.set(path, data)
-        except NoAuthError as error:
-            raise _protected(path) from error
 
     def open(self, kind: str, name: str, *, admin: str = "") -> None:
         """Removes the order, if there is one. Raises as ``close``."""
         path = self._path(kind, name)
         admin_acl(self._zk, admin)
-        try:
+        with _rights(path), suppress(NoNodeError):
             self._zk.delete(path)
-        except NoNodeError:
-            pass
-        except NoAuthError as error:
-            raise _protected(path) from error
 
     def is_protected(self) -> bool:
         """Whether not everybody who reaches the ZooKeeper may write there."""
@@ -129,11 +124,18 @@ class ClosedPlaces:
         return self._zk.path(CLOSED, encoded)
 
 
-def _protected(path: str) -> NoPermission:
-    return NoPermission(
-        f"ZooKeeper: only administrators may write {path}",
-        hint="Name their credentials in YARNAM_ZOOKEEPER_ADMIN_AUTH_FILE: yarnam docs nodes",
-    )
+@contextmanager
+def _rights(path: str) -> Iterator[None]:
+    """Raises NoPermission where ZooKeeper's access control list refuses a change."""
+    try:
+        yield
+    except Unavailable as error:
+        if not isinstance(error.__cause__, NoAuthError):
+            raise
+        raise NoPermission(
+            f"ZooKeeper: only administrators may write {path}",
+            hint="Name their credentials in YARNAM_ZOOKEEPER_ADMIN_AUTH_FILE: yarnam docs nodes",
+        ) from error
 
 
 def decoded(entry: Entry) -> Closure | None:

@@ -44,12 +44,12 @@ class ClosuresProbe:
         time, as before a preemption."""
         while True:
             try:
-                self._look(await self._executor.call(self._closures), gang(), queue())
+                self._send(await self._executor.call(self._closures), gang(), queue())
             except Exception:  # The job continues where it is.
                 log.exception("cannot look which nodes are cordoned")
             await self._sleep(self._settings.closures_period_s)
 
-    def _look(self, found: Closures, gang: Gang, queue: str) -> None:
+    def _send(self, found: Closures, gang: Gang, queue: str) -> None:
         now_s = self._clock.now_s()
         cordoned = cordoned_nodes(found)
         if cordoned != gang.nodes.cordoned and gang.verdict is None:

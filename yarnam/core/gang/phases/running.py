@@ -306,7 +306,7 @@ def take_cordons(ctx: StepContext, event: NodesCordoned) -> None:
 def leave_drained(ctx: StepContext) -> None:
     """Mark the members on nodes that are drained, and have the gang leave in time."""
     until = {one.node: one.leave_by_s for one in ctx.nodes.cordoned if one.leave_by_s is not None}
-    limits = []
+    limits: list[float] = []
     for member in _needed_there(ctx):
         limit_s = until.get(member.grant.node) if member.grant is not None else None
         if limit_s is not None and member.grant is not None:
