@@ -75,8 +75,7 @@ class YarnamJobOperator(BaseOperator):
         return None
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str | None:
-        """The job has ended, or could not be watched; Airflow calls this with the trigger's event.
-        """
+        """Airflow calls this with the trigger's event: the verdict, or why there is none."""
         if (failure := failure_in(event)) is not None:
             # A retry finds the job, which still runs.
             raise AirflowException(failure)
