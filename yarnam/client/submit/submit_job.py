@@ -126,6 +126,8 @@ def _submit(
     except BaseException:
         attempt.undo()
         raise
+    finally:
+        claims.settle()
     staging.close()
     end_s = launcher.tokens_end_s()
     if end_s is not None and LOCAL_KEYTAB_FILE not in staged.am_files:

@@ -274,6 +274,27 @@ def test_a_refused_or_failed_submit_holds_nothing(world: World) -> None:
     assert world.files.list(CKPT) == []
 
 
+def test_a_claim_that_a_failed_submit_could_not_remove_does_not_hold_its_own_process(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HDFS was away when the submit failed, and a notebook or a worker submits again."""
+    monkeypatch.setattr(claim_decision, "GONE_LIMIT_S", 0.3)
+
+    def refuse(_: Any) -> None:
+        raise Unavailable("no answer from the ResourceManager")
+
+    def away(*_: Any) -> None:
+        raise Unavailable("HDFS is away")
+
+    world.launcher.on_submit = refuse
+    with monkeypatch.context() as broken, pytest.raises(Unavailable):
+        broken.setattr(ClaimFile, "release", away)
+        world.client.submit(saving())
+    assert world.files.exists(CLAIM)
+    world.launcher.on_submit = lambda _: None
+    world.client.submit(saving())
+
+
 def _too_large() -> Any:
     (role,) = job_spec().roles
     return (replace(role, tasks=10_000),)

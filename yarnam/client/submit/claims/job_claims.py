@@ -36,6 +36,10 @@ from yarnam.errors import PathTaken, Unavailable, YarnamError
 from yarnam.wire.protocol import AM_FILE
 from yarnam.wire.shared.path_claim import ClaimedPath, PathClaim, claimed_paths
 
+_submits_here: set[str] = set()
+"""The keys of the submits that this process has in hand. A claim of this process with another key
+is one that it could not remove, since HDFS was away when its submit failed."""
+
 POLL_S = 0.5
 
 _ROUNDS = 20
@@ -104,6 +108,7 @@ class JobClaims:
         """Claim all directories; False if another submit with the same idempotency key has started
         the job by now. Raises PathTaken: another job holds one; NoPermission (also: no quota left),
         Unavailable."""
+        _submits_here.add(self._claim.key)
         for target in self._targets:
             files, path = file_system_of(self._site, target.uri)
             quick = self._site.quick if files is self._site.files else None
@@ -136,6 +141,10 @@ class JobClaims:
             with suppress(HdfsError):
                 for directory in made:
                     file.files.delete(directory)  # fails where something lies in it
+
+    def settle(self) -> None:
+        """The submit has ended, well or not."""
+        _submits_here.discard(self._claim.key)
 
     def _take(self, file: ClaimFile) -> bool:
         gone_since: float | None = None
@@ -218,9 +227,13 @@ class JobClaims:
             is_of_this_cluster=is_here,
             is_hidden=is_hidden,
             has_started=is_here and is_of_user and self._has_started(claim),
-            is_submitter_gone=submitter.is_gone(claim.submitter),
+            is_submitter_gone=submitter.is_gone(claim.submitter) or self._has_failed_here(claim),
             age_s=clock_s(file.files, uris.parent(file.path)) - found.written_at_s,
         )
+
+    def _has_failed_here(self, claim: PathClaim) -> bool:
+        is_of_this_process = claim.submitter and claim.submitter == self._claim.submitter
+        return bool(is_of_this_process) and claim.key not in _submits_here
 
     def _hides_jobs(self) -> bool:
         """Whether the ResourceManager shows each user only their own jobs. Where it does not show
