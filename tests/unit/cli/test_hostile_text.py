@@ -543,6 +543,16 @@ def no_such_file(stage: Stage) -> list[str]:
     return [f"{NAME}.xml"]
 
 
+def versions(stage: Stage) -> list[str]:
+    """A version by somebody with such a name, of a file that was changed since."""
+    target = stage.folder / "queues.xml"
+    target.write_text("<allocations><queue name='a'/></allocations>")
+    name = TEXT[:-1].replace("/", "")
+    one = {"at_s": 1.0, "by": name, "digest": "0", "backup": f"{name}.bak", "undid": ""}
+    Path(f"{target}.versions.jsonl").write_text(json.dumps(one) + "\n")
+    return ["--to", str(target)]
+
+
 # ---- history -----------------------------------------------------------------------------------
 
 
@@ -695,6 +705,8 @@ CASES: dict[str, Prepare] = {
     "policy cells": policy_cells,
     "queues diff": lambda stage: [*no_such_file(stage), "new.xml"],
     "queues apply": no_such_file,
+    "queues undo": versions,
+    "queues history": versions,
     "history list": history,
     "history show": lambda stage: [*history(stage), APPLICATION],
     "history repair": history_repair,

@@ -349,3 +349,61 @@ def test_a_file_that_yarn_does_not_take_is_an_error(
     made.write_text(f"<allocations>{policy}<queue name='new'/></allocations>")
     assert yarnam(world, "apply", str(made), "--to", str(tmp_path / "queues.xml")) == 69
     assert "refreshQueues" in capsys.readouterr().err
+
+
+def test_each_apply_is_a_version_that_undo_takes_back(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(apply_file, "not_taken", lambda *_: ())
+    target = tmp_path / "queues.xml"
+
+    def file(gpus: int) -> str:
+        policy = "<defaultQueueSchedulingPolicy>drf</defaultQueueSchedulingPolicy>"
+        limit = f"memory-mb=99999,vcores=99,yarn.io/gpu={gpus}"
+        return (
+            f"<allocations>{policy}<queue name='research'><maxResources>{limit}</maxResources>"
+            "</queue></allocations>"
+        )
+
+    target.write_text(file(1))
+    for gpus in (2, 3):
+        (tmp_path / "new.xml").write_text(file(gpus))
+        assert yarnam(world, "apply", str(tmp_path / "new.xml"), "--to", str(target)) == 0
+    capsys.readouterr()
+    assert yarnam(world, "history", "--to", str(target), "--json") == 0
+    first, second = json.loads(capsys.readouterr().out)
+    (change,) = [one for one in second["changes"] if one["what"] == "maximum"]
+    assert (change["queue"], change["before"][0], change["after"][0]) == ("root.research", "2", "3")
+    assert first["by"] == second["by"] != ""
+    undo = ("undo", "--to", str(target))
+    assert yarnam(world, *undo, "--dry-run") == 0
+    assert target.read_text() == file(3)
+    for gpus in (2, 1):
+        assert yarnam(world, *undo) == 0
+        assert target.read_text() == file(gpus)
+    capsys.readouterr()
+    assert yarnam(world, *undo) == 64
+    assert "before the first" in capsys.readouterr().err
+    assert yarnam(world, "history", "--to", str(target)) == 0
+    assert capsys.readouterr().out.count("undo") == 2
+
+
+def test_undo_refuses_a_file_that_was_changed_by_hand(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(apply_file, "not_taken", lambda *_: ())
+    target, made = tmp_path / "queues.xml", tmp_path / "new.xml"
+    policy = "<defaultQueueSchedulingPolicy>drf</defaultQueueSchedulingPolicy>"
+    for path, name in ((target, "old"), (made, "new")):
+        path.write_text(f"<allocations>{policy}<queue name='{name}'/></allocations>")
+    undo = ("undo", "--to", str(target))
+    assert yarnam(world, *undo) == 64
+    assert "nothing to undo" in capsys.readouterr().err
+    assert yarnam(world, "apply", str(made), "--to", str(target)) == 0
+    target.write_text(target.read_text() + "<!-- by hand -->")
+    assert yarnam(world, *undo) == 64
+    assert "changed by other means" in capsys.readouterr().err
+    assert "by hand" in target.read_text()
+    (tmp_path / "queues.xml.versions.jsonl").write_text("[1]\n")
+    assert yarnam(world, *undo) == 78
+    assert "queues.xml.versions.jsonl" in capsys.readouterr().err

@@ -1,8 +1,9 @@
-"""``yarnam queues generate``, ``diff`` and ``apply``: change the queues."""
+"""``yarnam queues generate``, ``diff``, ``apply``, ``undo`` and ``history``: change the queues."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, new_file_option, open_client
 from yarnam.cli.queues.queues_lint_command import print_findings
 from yarnam.cli.rendering.console import (
+    date_time,
     print_document,
     print_json,
     print_line,
@@ -24,6 +26,8 @@ from yarnam.client.data.output_file import write_output
 from yarnam.errors import BadConfig, UsageError
 
 if TYPE_CHECKING:
+    from yarnam.client.queues.allocation_versions import AllocationVersion
+    from yarnam.client.site import Site
     from yarnam.core.model.resources import Resources
     from yarnam.core.queues.comparison import Change, Effect
 
@@ -31,7 +35,13 @@ with on_first_use():
     from yarnam.adapters.yarn import allocation_xml
     from yarnam.cli.rendering import queue_text
     from yarnam.client.planning import snapshot_file
-    from yarnam.client.queues import apply_file, lint_file, queue_policy, queue_view
+    from yarnam.client.queues import (
+        allocation_versions,
+        apply_file,
+        lint_file,
+        queue_policy,
+        queue_view,
+    )
     from yarnam.core.model import snapshot as cluster_snapshot
     from yarnam.core.queues import capacity_conversion, comparison, generation
 
@@ -126,15 +136,18 @@ def convert(file: str, cluster: str, output: str | None, as_json: bool) -> None:
     print_lines(queue_text.conversion_lines(found))
 
 
-@click.command("apply")
-@click.argument("file", metavar="FILE")
-@click.option(
+target_option = click.option(
     "--to",
     "target",
     default="",
     metavar="PATH",
     help="The file that the ResourceManager reads. Default: as the site's configuration says.",
 )
+
+
+@click.command("apply")
+@click.argument("file", metavar="FILE")
+@target_option
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @json_option
 @click.pass_context
@@ -149,23 +162,101 @@ def apply(ctx: click.Context, file: str, target: str, dry_run: bool, as_json: bo
     if lint_file.exit_code(found):
         print_findings(file, found)
         raise BadConfig(f"{file} has errors: nothing was changed")
-    planned = allocation_xml.load_allocations(file)
     with open_client(ctx) as client:
         path = Path(target) if target else queue_view.allocation_file(client.site)
-        now = queue_view.queues_now(client.site)
-        if now.scheduler is not cluster_snapshot.Scheduler.FAIR:
-            raise UsageError(
-                "the cluster does not run the Fair Scheduler: it reads no allocation file",
-                hint="The Capacity Scheduler reads capacity-scheduler.xml at `yarn rmadmin "
-                "-refreshQueues`; `yarnam queues lint` checks that file too.",
-            )
-        old = allocation_xml.load_allocations(path) if path.exists() else None
-        changes = comparison.compare(old, planned, now.root.maximum) if old is not None else ()
-        felt = tuple(comparison.effects(now, planned))
-        backup, took_s = None, None
-        if not dry_run:
-            backup = apply_file.replace_file(Path(file), path)
-            took_s = apply_file.await_taken(client.site, path)
+        _put_in_place(client.site, Path(file), path, dry_run, as_json)
+
+
+@click.command("undo")
+@target_option
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@json_option
+@click.pass_context
+def undo(ctx: click.Context, target: str, dry_run: bool, as_json: bool) -> None:
+    """Take back the last `yarnam queues apply`; again, the one before it.
+
+    Puts the backup in place as `apply` would, and says what the jobs of each queue would feel.
+    Refused where the file was changed by other means since. Run it where the ResourceManager runs.
+    """
+    with open_client(ctx) as client:
+        path = Path(target) if target else queue_view.allocation_file(client.site)
+        last = allocation_versions.to_undo(path)
+        backup = path.parent / last.backup
+        _put_in_place(client.site, backup, path, dry_run, as_json, last.digest)
+
+
+@click.command("history")
+@target_option
+@json_option
+@click.pass_context
+def history(ctx: click.Context, target: str, as_json: bool) -> None:
+    """Show who has replaced the allocation file, when, and what changed in GPUs."""
+    with open_client(ctx) as client:
+        path = Path(target) if target else queue_view.allocation_file(client.site)
+        size = queue_view.queues_now(client.site).root.maximum
+    found = allocation_versions.versions(path)
+    rows = [
+        (one, _changes_of(path, one, made, size))
+        for one, made in zip(found, allocation_versions.contents(path, found), strict=True)
+    ]
+    if as_json:
+        print_json(
+            [
+                {
+                    **asdict(one),
+                    "changes": None
+                    if changes is None
+                    else [_change_plain(each) for each in changes],
+                }
+                for one, changes in rows
+            ]
+        )
+        return
+    if not rows:
+        print_note(f"`yarnam queues apply` has never replaced {path}.")
+        return
+    table = []
+    for one, changes in rows:
+        when = (date_time(one.at_s), one.by, "undo" if one.undid else "apply")
+        if changes is None:
+            table.append((*when, "its file is gone or was changed by hand", "", "", ""))
+            continue
+        lines = list(_change_rows(changes)) or [("no queue changes", "", "", "")]
+        table += [
+            (*(when if not number else ("", "", "")), *row) for number, row in enumerate(lines)
+        ]
+    print_table(("WHEN", "BY", "HOW", "QUEUE", "WHAT", "BEFORE", "AFTER"), table)
+
+
+def _changes_of(
+    path: Path, version: AllocationVersion, made: Path | None, size: Resources
+) -> tuple[Change, ...] | None:
+    """What a version changed; ``None`` where one of its two files is gone."""
+    before = path.parent / version.backup
+    if made is None or not version.backup or not before.is_file():
+        return None
+    old, new = (allocation_xml.load_allocations(one) for one in (before, made))
+    return tuple(comparison.compare(old, new, size))
+
+
+def _put_in_place(
+    site: Site, file: Path, path: Path, dry_run: bool, as_json: bool, undid: str = ""
+) -> None:
+    planned = allocation_xml.load_allocations(file)
+    now = queue_view.queues_now(site)
+    if now.scheduler is not cluster_snapshot.Scheduler.FAIR:
+        raise UsageError(
+            "the cluster does not run the Fair Scheduler: it reads no allocation file",
+            hint="The Capacity Scheduler reads capacity-scheduler.xml at `yarn rmadmin "
+            "-refreshQueues`; `yarnam queues lint` checks that file too.",
+        )
+    old = allocation_xml.load_allocations(path) if path.exists() else None
+    changes = comparison.compare(old, planned, now.root.maximum) if old is not None else ()
+    felt = tuple(comparison.effects(now, planned))
+    backup, took_s = None, None
+    if not dry_run:
+        backup = apply_file.replace_file(file, path, undid)
+        took_s = apply_file.await_taken(site, path)
     if as_json:
         print_json(
             {

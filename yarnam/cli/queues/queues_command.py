@@ -13,7 +13,14 @@ import click
 from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.queues.closing_commands import resume, stop
-from yarnam.cli.queues.queues_change_commands import apply, convert, diff, generate
+from yarnam.cli.queues.queues_change_commands import (
+    apply,
+    convert,
+    diff,
+    generate,
+    history,
+    undo,
+)
 from yarnam.cli.queues.queues_lint_command import command as lint_command
 from yarnam.cli.queues.queues_what_if_command import command as what_if_command
 from yarnam.cli.rendering.console import (
@@ -187,7 +194,9 @@ def _own_reason(client: Client, job: QueueJob, now: QueuesNow) -> str:
     return "; ".join(filter(None, (status.reason, missing)))
 
 
-for below in (lint_command, generate, diff, apply, convert, what_if_command, stop, resume):
+for below in (
+    *(lint_command, generate, diff, apply, undo, history, convert, what_if_command, stop, resume),
+):
     command.add_command(below)
 
 

@@ -7,9 +7,11 @@ import os
 import shutil
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 
 from yarnam.adapters.yarn.allocation_xml import load_allocations
+from yarnam.client.queues.allocation_versions import noted_version
 from yarnam.client.queues.queue_view import queues_now
 from yarnam.client.site import Site
 from yarnam.core.queues.comparison import not_taken
@@ -22,15 +24,15 @@ TAKEN_LIMIT_S = 40.0
 POLL_S = 1.0
 
 
-def replace_file(source: Path, target: Path) -> Path | None:
-    """Atomically, with a backup of what was there beside it; returns the backup. The new file has
-    the rights of the old one. Raises UsageError, NoPermission."""
+def replace_file(source: Path, target: Path, undid: str = "") -> Path | None:
+    """Atomically, with a backup of what was there and a line of ``allocation_versions`` beside it;
+    returns the backup. The new file has the rights of the old one. Raises UsageError,
+    NoPermission."""
     try:
         content = source.read_bytes()
         backup = None
         if target.exists():
-            stamp = time.strftime("%Y%m%d-%H%M%S")
-            backup = target.with_name(f"{target.name}.{stamp}.bak")
+            backup = _unused_backup(target)
             shutil.copy2(target, backup)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
@@ -40,7 +42,8 @@ def replace_file(source: Path, target: Path) -> Path | None:
                 os.fsync(file.fileno())
             # mkstemp's 0600 would hide the file from the ResourceManager's user.
             Path(name).chmod(target.stat().st_mode & 0o777 if backup else 0o644)
-            Path(name).replace(target)
+            with noted_version(target, content, backup, undid):
+                Path(name).replace(target)
         except BaseException:
             with contextlib.suppress(OSError):
                 Path(name).unlink()
@@ -55,6 +58,12 @@ def replace_file(source: Path, target: Path) -> Path | None:
             raise full from error
         raise UsageError(f"cannot write {target}: {error.strerror}") from error
     return backup
+
+
+def _unused_backup(target: Path) -> Path:
+    stamp = f"{target.name}.{time.strftime('%Y%m%d-%H%M%S')}"
+    names = (f"{stamp}.bak" if not number else f"{stamp}-{number}.bak" for number in count())
+    return next(path for path in map(target.with_name, names) if not path.exists())
 
 
 def await_taken(site: Site, path: Path, limit_s: float = TAKEN_LIMIT_S) -> float:
