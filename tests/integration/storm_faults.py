@@ -136,13 +136,14 @@ def ports_of(pid: int) -> set[tuple[str, int]]:
 
 def visit(storm: Storm, fault: Fault) -> None:
     """Strangers at every port of every job's processes, who stay until they are thrown out."""
-    pids = [
-        pid
-        for run in storm.living()
-        for role in ("am", "java-am", "agent")
-        for pid in pids_of_role(storm, run, role)
-    ]
-    doors = {door for pid in pids for door in ports_of(pid)}
+    deadline = time.monotonic() + VICTIM_S
+    doors: set[tuple[str, int]] = set()
+    while not doors:
+        assert time.monotonic() < deadline, f"no port to visit in {VICTIM_S:.0f} s"
+        time.sleep(0.3)
+        for run in storm.living():
+            for role in ("am", "java-am", "agent"):
+                doors |= {door for pid in pids_of_role(storm, run, role) for door in ports_of(pid)}
     storm.tell(fault, None, f"{EACH} at each of {len(doors)} ports, for {fault.away_s:.1f} s")
     with ExitStack() as strangers:
         for address, port in sorted(doors):
