@@ -30,7 +30,8 @@ PAGE = HERE / "docs/reference/gang-machine.md"
 
 TIMERS = {
     TimerKind.ASK: ("no container granted yet", "`gang.ask_timeout`"),
-    TimerKind.HOLD: ("some granted, the gang not whole", "`gang.hold_timeout`"),
+    TimerKind.HOLD: ("some containers granted, not all", "`gang.hold_timeout`"),
+    TimerKind.LOCALIZE: ("all granted, not every agent has registered", "`gang.localize_timeout`"),
     TimerKind.CHECK: ("not every node has answered its check", "10 s, full: 60 s"),
     TimerKind.STAGING: ("inputs are not on all nodes", "`data.staging_timeout`"),
     TimerKind.LAUNCH: ("launched, not every process has started", "`gang.launch_timeout`"),
@@ -41,7 +42,10 @@ TIMERS = {
     TimerKind.RECOVERY: ("a lost task is being replaced in place", "`gang.recovery_timeout`"),
     TimerKind.PATIENCE: ("waiting for room for the largest size", "`elastic.patience`"),
     TimerKind.RESIZE: ("until the next probe for idle GPUs", "`elastic.grow_interval`"),
-    TimerKind.GROWTH: ("the containers to grow by are not all there", "`gang.hold_timeout`"),
+    TimerKind.GROWTH: (
+        "the containers to grow by are not all there",
+        "`gang.hold_timeout`, then `gang.localize_timeout`",
+    ),
     TimerKind.LEAVE: (
         "on a node that leaves the cluster",
         "YARN's timeout less `am.stop_grace` and 10 s",

@@ -704,18 +704,23 @@ class World:
         require(known == set(self.timers), f"timers {known} but running are {set(self.timers)}")
         kinds = {timer.kind for timer in known}
         phase = gang.phase
+        is_acquiring = phase is Phase.ACQUIRING
+        limit = TimerKind.HOLD if is_acquiring else TimerKind.RECOVERY
+        if gang.is_localizing:
+            require(limit not in kinds, f"{limit} goes on after the last grant")
+            limit = TimerKind.LOCALIZE
+        require(gang.is_localizing or TimerKind.LOCALIZE not in kinds, "localizes nothing")
         if gang.search is not None:
-            limit = TimerKind.HOLD if phase is Phase.ACQUIRING else TimerKind.RECOVERY
             require(limit in kinds, "replacing a lost task without a limit")
             drawn = self.draws or any(isinstance(e, JitterDrawn) for e in self.inflight)
             goes_on = gang.search.is_planning or drawn or TimerKind.BACKOFF in kinds
             waits = gang.search.missing or any(m.state is MemberState.ASKED for m in gang.members)
-            is_asked = phase is Phase.ACQUIRING and not gang.search.missing
+            is_asked = is_acquiring and not gang.search.missing
             require(goes_on or not waits or is_asked, "nobody looks for what is missing")
-        elif phase is Phase.ACQUIRING:
-            require(kinds & {TimerKind.ASK, TimerKind.HOLD}, "acquiring without a limit")
+        elif is_acquiring:
+            require(kinds & {TimerKind.ASK, limit}, "acquiring without a limit")
             granted = any(m.state is not MemberState.ASKED for m in gang.members)
-            require(not granted or TimerKind.HOLD in kinds, "holding without a limit")
+            require(not granted or limit in kinds, "holding without a limit")
         limits = kinds & {TimerKind.CHECK, TimerKind.STAGING, TimerKind.LAUNCH, TimerKind.READY}
         limit_of = {
             Phase.CHECKING: {TimerKind.CHECK},

@@ -410,9 +410,10 @@ def finishes_twice(gang: Gang, event: Event, policy: GangPolicy) -> tuple[Gang, 
 
 def holds_for_ever(gang: Gang, event: Event, policy: GangPolicy) -> tuple[Gang, tuple[Action, ...]]:
     after, actions = step(gang, event, policy)
-    kept = tuple(t for t in after.timers if t.timer.kind is not TimerKind.HOLD)
+    limits = {TimerKind.HOLD, TimerKind.LOCALIZE}
+    kept = tuple(t for t in after.timers if t.timer.kind not in limits)
     return replace(after, timers=kept), tuple(
-        a for a in actions if not (isinstance(a, StartTimer) and a.timer.kind is TimerKind.HOLD)
+        a for a in actions if not (isinstance(a, StartTimer) and a.timer.kind in limits)
     )
 
 

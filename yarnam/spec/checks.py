@@ -255,7 +255,7 @@ def _check_launcher(document: Document, problems: Problems) -> None:
 
 def _check_gang(document: Document, problems: Problems) -> None:
     gang, wait = document.gang, ("gang", "wait_timeout")
-    for key in ("hold_timeout", "ask_timeout"):
+    for key in ("hold_timeout", "ask_timeout", "localize_timeout"):
         path = ("gang", key)
         if key in gang.model_fields_set and getattr(gang, key) > gang.wait_timeout:
             problems.add(path, f"{key} must not be longer than wait_timeout", (path, wait))

@@ -321,6 +321,7 @@ def _gang(document: Document) -> job_spec.GangSpec:
         # A default never exceeds the total wait that the user allows.
         hold_timeout_s=min(gang.hold_timeout, gang.wait_timeout),
         ask_timeout_s=min(gang.ask_timeout, gang.wait_timeout),
+        localize_timeout_s=min(gang.localize_timeout, gang.wait_timeout),
         backoff_base_s=min(base, cap),
         backoff_cap_s=cap,
     )

@@ -293,8 +293,12 @@ class FailureRuleEntryDict(_FailureRuleEntryRequired, total=False):
 class GangDict(TypedDict, total=False):
     """How the gang's containers are acquired: all or none."""
     hold_timeout: str
-    """The longest time to hold containers, from the first grant of an attempt, until the gang is
-    complete. Then all are released."""
+    """The longest time to hold containers, from the first grant of an attempt, until all are
+    granted. Then all are released."""
+    localize_timeout: str
+    """The longest time from the last grant of an attempt until all tasks are ready: YARN copies the
+    job's files to each node and unpacks its environment there. Then all are released. Increase it
+    for [large environments](../how-to/python-environments.md)."""
     ask_timeout: str
     """The longest time to wait for the first container of an attempt; nothing is held meanwhile."""
     launch_timeout: str

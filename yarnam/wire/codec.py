@@ -44,6 +44,10 @@ _FORMER_KEYS = {
 """Former keys of older records, by class. Classes are given by name, as an agent does not load all
 of them. Without this a renamed key would silently be read as its default."""
 
+_FORMER_DEFAULTS = {"GangSpec": {"localize_timeout_s": 0.0}}
+"""What a missing key of an older record meant, by class, where today's default is another: a journal
+leads to the same actions as when it was written."""
+
 _KEYS_TO_WRITE = {"Ticket": {"blocked_reason": "aside"}}
 """Former keys that are still written, by class: running jobs of an older version read these records
 too. To them a ticket without ``aside`` would hold up all that come after it."""
@@ -64,7 +68,7 @@ def _converter() -> Converter:
     for union in (Event, Action):
         _tag(converter, union)
     converter.register_structure_hook_factory(
-        lambda kind: getattr(kind, "__name__", "") in _FORMER_KEYS,
+        lambda kind: getattr(kind, "__name__", "") in {*_FORMER_KEYS, *_FORMER_DEFAULTS},
         lambda kind: _by_todays_keys(converter, kind),
     )
     converter.register_unstructure_hook_factory(
@@ -78,11 +82,13 @@ def _converter() -> Converter:
 
 
 def _by_todays_keys(converter: Converter, kind: Any) -> Any:
-    former = _FORMER_KEYS[kind.__name__]
+    former = _FORMER_KEYS.get(kind.__name__, {})
+    defaults = _FORMER_DEFAULTS.get(kind.__name__, {})
     structure = make_dict_structure_fn(kind, converter)
 
     def from_any_version(plain: Any, _: Any) -> Any:
-        return structure({former.get(key, key): value for key, value in plain.items()}, kind)
+        todays = {former.get(key, key): value for key, value in plain.items()}
+        return structure({**defaults, **todays}, kind)
 
     return from_any_version
 

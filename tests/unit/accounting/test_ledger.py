@@ -70,6 +70,23 @@ def test_a_job_that_reports_nothing_keeps_all_that_it_ran() -> None:
     assert not found.is_estimated
 
 
+def test_localizing_is_not_holding_for_others() -> None:
+    play = Play(job())
+    play.start()
+    play.after(10).plan()
+    one, two = play.asks()
+    play.after(2).grant(one, "n1")
+    play.after(20).grant(two, "n2")
+    play.after(300).register_all()
+    play.after(5).start_all()
+    for ask in play.asks():
+        play.ok(ask)
+    found = ledger_of(play, T0)
+    assert walls(found)[Use.HELD] == 20.0
+    assert walls(found)[Use.LOCALIZING] == 300.0
+    assert found.of(Use.LOCALIZING).gpu_s == pytest.approx(1200.0)
+
+
 def test_steps_after_the_restored_checkpoint_are_lost() -> None:
     play = to_running(Play(job(retry=RetrySpec(max_restarts=3))))
     play.after(6)

@@ -169,6 +169,59 @@ def test_the_hold_timeout_releases_granted_and_outstanding_alike() -> None:
     assert record.outcome == "the hold of 120 s ended with 2 of 3 granted, 1 ready"
 
 
+def test_the_hold_ends_at_the_last_grant_and_localization_has_a_limit_of_its_own() -> None:
+    play = Play(job(workers=2)).to_acquiring()
+    one, two = play.asks()
+    play.grant(one)
+    actions = play.after(119).grant(two, "n2")
+    assert CancelTimer(TimerId(TimerKind.HOLD, 1)) in actions
+    assert timer_s(actions, TimerKind.LOCALIZE) == 1800
+    play.after(600).register(one, "n1")
+    assert play.gang.deadline_s(TimerKind.LOCALIZE) == T0 + 119 + 1800
+    actions = play.after(600).register(two, "n2")
+    assert CancelTimer(TimerId(TimerKind.LOCALIZE, 1)) in actions
+    only(actions, LaunchGang)
+
+
+def test_a_container_lost_while_the_others_localize_is_held_for_again() -> None:
+    play = Play(job(workers=2)).to_acquiring()
+    one, two = play.asks()
+    play.grant(one)
+    play.grant(two, "n2")
+    actions = play.after(600).end(two, ContainerEnd.LOST, "its node is gone")
+    assert CancelTimer(TimerId(TimerKind.LOCALIZE, 1)) in actions
+    assert timer_s(actions, TimerKind.HOLD) == 120
+    actions = play.after(60).grant(play.waiting()[0], "n3")
+    assert play.gang.timer(TimerKind.HOLD) is None
+    assert timer_s(actions, TimerKind.LOCALIZE) == 1800
+
+
+def test_an_attempt_that_localizes_for_too_long_names_the_nodes_and_uses_them_last() -> None:
+    play = Play(job(workers=3)).to_acquiring()
+    one, two, three = play.asks()
+    for ask, node in ((one, "n1"), (two, "n2"), (three, "n1")):
+        play.grant(ask, node)
+    play.register(one, "n1")
+    actions = play.fire(TimerKind.LOCALIZE)
+    assert {a.ask for a in of(actions, ReleaseContainer)} == {one, two, three}
+    assert play.gang.history[0].outcome == (
+        f"the files of {two} on n2, {three} on n1 were not on the node within 1800 s "
+        "(gang.localize_timeout): 1 of 3 tasks were ready"
+    )
+    play.jitter(0.5)
+    request = only(play.fire(TimerKind.BACKOFF), RequestPlan)
+    assert request.doubtful == ("n2",), "n1 has the files by then"
+
+
+def test_a_job_of_an_earlier_version_holds_until_all_are_ready() -> None:
+    play = Play(job(workers=2, gang=GangSpec(localize_timeout_s=0.0))).to_acquiring()
+    for ask, node in zip(play.asks(), ("n1", "n2"), strict=True):
+        play.grant(ask, node)
+    assert play.gang.timer(TimerKind.LOCALIZE) is None
+    play.fire(TimerKind.HOLD)
+    assert play.gang.history[0].outcome == "the hold of 120 s ended with 2 of 2 granted, 0 ready"
+
+
 def test_a_late_grant_is_given_back_every_time_and_never_counted() -> None:
     play = Play(job(workers=2)).to_acquiring()
     one, two = play.asks()

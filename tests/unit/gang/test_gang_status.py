@@ -37,6 +37,18 @@ def test_acquiring_counts_by_locality_and_names_its_limit() -> None:
     assert (status.history[1].asked, status.history[1].granted) == (4, 3)
 
 
+def test_localizing_counts_the_ready_and_names_its_limit() -> None:
+    play = Play(job(workers=2)).to_acquiring()
+    for ask, node in zip(play.asks(), ("n1", "n2"), strict=True):
+        play.grant(ask, node)
+    play.register(play.asks()[0], "n1")
+    status = describe(play.gang, play.now_s + 100)
+    assert status.state is JobState.ACQUIRING
+    assert status.reason == "localizing: 1 of 2 tasks are ready, attempt 1 of 3, 1700 s left"
+    assert (status.granted, status.ready) == (2, 1)
+    assert status.deadline_s == play.now_s + 1800
+
+
 def test_before_the_first_grant_the_ask_is_the_limit() -> None:
     play = Play(job()).to_acquiring()
     status = describe(play.gang, T0 + 10)

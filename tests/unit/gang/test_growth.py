@@ -90,6 +90,20 @@ def test_enough_of_them_at_the_end_of_the_hold_start_without_the_others() -> Non
     assert play.size == 2
 
 
+def test_enough_of_them_start_without_those_that_localize_for_too_long() -> None:
+    play = Elastic(elastic_job())
+    play.start()
+    play.room_for(4)
+    asks = play.asks()
+    for number, ask in enumerate(asks):
+        play.grant(ask, f"n{number + 1}")
+    for number, ask in enumerate(asks[:2]):
+        play.register(ask, f"n{number + 1}")
+    launch = only(play.fire(TimerKind.LOCALIZE), LaunchGang)
+    assert [member.ask for member in launch.members] == asks[:2]
+    assert "4 on n4 were not on the node" in play.gang.reason.replace(str(asks[3]), "4")
+
+
 # ---- growing -------------------------------------------------------------------------------
 
 
@@ -118,6 +132,20 @@ def test_it_grows_while_gpus_are_idle() -> None:
     play.start_all()
     assert play.gang.phase is Phase.RUNNING
     assert (play.gang.retries.restarts, play.gang.acquisition.failures, play.gang.size) == (0, 0, 4)
+
+
+def test_containers_to_grow_by_have_time_to_localize() -> None:
+    play = Elastic(elastic_job()).running(2)
+    play.now_s += 300.0
+    play.probed(spare=2)
+    one, two = play.further(2)
+    play.grant(one, "n3")
+    play.after(100).grant(two, "n4")
+    assert play.gang.deadline_s(TimerKind.GROWTH) == play.now_s + 1800
+    play.fire(TimerKind.GROWTH)
+    assert play.gang.reason == (
+        "did not grow: 0 of 2 containers to grow by were ready within 1800 s"
+    )
 
 
 def test_ranks_are_those_of_the_larger_gang() -> None:

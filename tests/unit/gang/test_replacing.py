@@ -158,6 +158,21 @@ def test_time_over_releases_everything_and_starts_anew() -> None:
     assert len(of(play.all, AskContainer)) == 3 + 1 + 3
 
 
+def test_a_replacement_has_time_to_localize_beside_the_kept() -> None:
+    play = losing()
+    play.fill()
+    play.grant(play.waiting()[0], "n5")
+    assert play.gang.timer(TimerKind.RECOVERY) is None
+    assert play.gang.deadline_s(TimerKind.LOCALIZE) == play.now_s + 1800
+    status = describe(play.gang, play.now_s + 100)
+    assert status.reason.endswith(
+        "replacing in place, 3 of 3 tasks held, localizing: 2 of 3 tasks are ready, 1700 s left"
+    )
+    play.fire(TimerKind.LOCALIZE)
+    assert play.gang.phase is Phase.BACKING_OFF
+    assert "on n5 were not on the node within 1800 s" in play.gang.reason
+
+
 def test_never_ends_the_recovery_not_the_job() -> None:
     play = losing()
     play.refuse("no node is that large any more", is_never=True)

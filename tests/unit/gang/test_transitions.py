@@ -220,12 +220,18 @@ def troubles_while_replacing() -> None:
         play.grant(play.waiting()[0], "n5")
         play.register(play.gang.members[-1].ask, "n6")
 
+    def localizes_for_too_long(play: Play) -> None:
+        play.fill()
+        play.grant(play.waiting()[0], "n5")
+        play.fire(TimerKind.LOCALIZE)
+
     def blamed(play: Play) -> None:
         for _ in range(2):
             play.unable(ready(play), "no such file", is_user=True)
 
     for trouble in (
         misfit,
+        localizes_for_too_long,
         blamed,
         lambda play: play.silent(ready(play)),
         lambda play: play.unable(ready(play), "no lease"),

@@ -565,6 +565,14 @@ CASES = [
         ("6:8: gang.hold_timeout: hold_timeout must not be longer than wait_timeout"),
     ),
     (
+        "gpus: 4\ngang: {localize_timeout: 10min, wait_timeout: 5min}",
+        ("6:8: gang.localize_timeout: localize_timeout must not be longer than wait_timeout"),
+    ),
+    (
+        "gpus: 4\ngang: {localize_timeout: 2s}",
+        ("6:26: gang.localize_timeout: must be from 10s to 1d, not 2s"),
+    ),
+    (
         "gpus: 4\ngang: {backoff: {base: 10s, cap: 5s}}",
         ("6:18: gang.backoff.base: base must not be longer than cap"),
     ),

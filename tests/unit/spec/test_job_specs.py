@@ -186,6 +186,7 @@ placement:
   cells: true
 gang:
   hold_timeout: 1min
+  localize_timeout: 90s
   ask_timeout: 2min
   launch_timeout: 3min
   attempts: 7
@@ -270,7 +271,7 @@ def test_every_key(tmp_path: Path) -> None:
             near_data=False,
             cells=True,
         ),
-        gang=GangSpec(60, 120, 180, 7, 1, 60, 2, False, 3600, 45, -3, False),
+        gang=GangSpec(60, 90, 120, 180, 7, 1, 60, 2, False, 3600, 45, -3, False),
         retry=RetrySpec(
             1, 4, (), BlacklistSpec(3, 1800, 600, 0.5), MoreMemorySpec(2.0, 300 * 1024)
         ),
@@ -373,6 +374,7 @@ def test_many_gpus_without_roles_are_no_task_of_their_own() -> None:
 def test_defaults_give_way_to_a_short_wait_and_one_sided_backoffs() -> None:
     gang = job(gpus=1, gang={"wait_timeout": "1min"}).gang
     assert (gang.hold_timeout_s, gang.ask_timeout_s, gang.wait_timeout_s) == (60, 60, 60)
+    assert gang.localize_timeout_s == 60
     low = job(gpus=1, gang={"backoff": {"cap": "1s"}}).gang
     assert (low.backoff_base_s, low.backoff_cap_s) == (1, 1)
     high = job(gpus=1, gang={"backoff": {"base": "10min"}}).gang

@@ -8,6 +8,7 @@ from yarnam.core.model.printable import duration, gpu_hours
 USE_TEXT = {
     Use.WAITING: "waiting",
     Use.HELD: "held incomplete",
+    Use.LOCALIZING: "localizing",
     Use.STAGING: "staging",
     Use.PRE_RUN: "pre-run",
     Use.STARTING: "starting",

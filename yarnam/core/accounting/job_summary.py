@@ -59,7 +59,15 @@ TEXT_COLUMNS = tuple(name for name in COLUMNS if _TYPES[name] is str)
 WHOLE_COLUMNS = tuple(name for name in COLUMNS if _TYPES[name] is int)
 NUMBER_COLUMNS = tuple(name for name in COLUMNS if _TYPES[name] is float)
 
-OVERHEAD = (Use.HELD, Use.STAGING, Use.PRE_RUN, Use.STARTING, Use.RECOVERING, Use.IDLE)
+OVERHEAD = (
+    Use.HELD,
+    Use.LOCALIZING,
+    Use.STAGING,
+    Use.PRE_RUN,
+    Use.STARTING,
+    Use.RECOVERING,
+    Use.IDLE,
+)
 
 
 def summary_of(record: HistoryRecord) -> JobSummary:

@@ -5,6 +5,7 @@ doing:
 
 - **waiting**: no container is held. Queued, or backing off.
 - **held incomplete**: some containers are held while others are still asked for.
+- **localizing**: all containers are held, and YARN brings the job's files to their nodes.
 - **pre-run**: the pre-run's container is held, before the gang is acquired.
 - **staging**, **starting**: the whole gang is there, and has not trained yet. Its nodes are
   checked. Until the first
@@ -181,6 +182,8 @@ def _use(gang: Gang, *, has_trained: bool, is_holding: bool) -> Use:
     if gang.is_pre_run and is_holding:
         return Use.PRE_RUN
     match gang.phase:
+        case Phase.ACQUIRING if gang.is_localizing:
+            return Use.LOCALIZING
         case Phase.ACQUIRING:
             return Use.HELD if is_holding else Use.WAITING
         case Phase.STAGING:

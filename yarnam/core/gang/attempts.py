@@ -115,14 +115,21 @@ def close_attempt(ctx: StepContext, outcome: str) -> None:
     ctx.gang = replace(ctx.gang, history=(*history[:-1], ended))
 
 
-def fail_attempt(ctx: StepContext, outcome: str, code: ExitCode = ExitCode.GANG_TIMEOUT) -> None:
-    """Count a failed acquisition: back off, or finish the job after its last attempt."""
+def fail_attempt(
+    ctx: StepContext,
+    outcome: str,
+    code: ExitCode = ExitCode.GANG_TIMEOUT,
+    *,
+    late: Iterable[NodeId] = (),
+) -> None:
+    """Count a failed acquisition: back off, or finish the job after its last attempt. ``late``:
+    nodes where tasks were not ready in time."""
     close_attempt(ctx, outcome)
     # The planner learns what an agent found wrong with a node. The node is out of bounds only
     # within this attempt: the whole gang may well fit on the nodes that did not suit the other
     # tasks.
     unfit = (refusal.node for refusal in ctx.acquisition.refusals if refusal.is_unfit)
-    avoid = tuple(dict.fromkeys((*_not_granted(ctx.gang), *unfit)))
+    avoid = tuple(dict.fromkeys((*_not_granted(ctx.gang), *late, *unfit)))
     ctx.acquisition = replace(ctx.acquisition, failures=ctx.acquisition.failures + 1, avoid=avoid)
     if ctx.acquisition.failures < ctx.policy.attempts:
         back_off(ctx, outcome)
@@ -136,7 +143,7 @@ def fail_attempt(ctx: StepContext, outcome: str, code: ExitCode = ExitCode.GANG_
         code,
         f"{message}:\n{history_text(ctx.gang)}",
         "Submit it again when the cluster has more free capacity, or allow more gang.attempts, "
-        "a longer gang.hold_timeout or a looser placement.",
+        "a longer gang.hold_timeout or gang.localize_timeout, or a looser placement.",
     )
 
 

@@ -46,13 +46,13 @@ IN_A_PRE_RUN = frozenset(
 
 DEADLINES = {
     Phase.PENDING: (TimerKind.WAIT,),
-    Phase.ACQUIRING: (TimerKind.HOLD, TimerKind.ASK),
+    Phase.ACQUIRING: (TimerKind.LOCALIZE, TimerKind.HOLD, TimerKind.ASK),
     Phase.CHECKING: (TimerKind.CHECK,),
     Phase.STAGING: (TimerKind.STAGING,),
     Phase.LAUNCHING: (TimerKind.LAUNCH, TimerKind.READY),
     Phase.RUNNING: (TimerKind.PRE_RUN,),
     Phase.STOPPING: (TimerKind.STOP,),
-    Phase.REPLACING: (TimerKind.RECOVERY,),
+    Phase.REPLACING: (TimerKind.LOCALIZE, TimerKind.RECOVERY),
     Phase.STORING: (TimerKind.STORE, TimerKind.STOP),
     Phase.BACKING_OFF: (TimerKind.BACKOFF,),
     Phase.SUSPENDED: (TimerKind.SUSPENSION,),
@@ -236,6 +236,8 @@ def _replacing(gang: Gang, left: str) -> str:
     text = f"lost {search.why}: replacing in place, {held} of {gang.size} tasks held"
     if search.missing and not search.is_planning:
         text += f", no free capacity yet ({gang.reason})"
+    if gang.is_localizing:
+        text += f", {_localizing(gang)}"
     return f"{text}{left}"
 
 
@@ -252,8 +254,16 @@ def _growing(gang: Gang) -> str:
     return f"; {growth.text}: {held} of {len(growth.members)} more containers granted"
 
 
+def _localizing(gang: Gang) -> str:
+    ready = sum(member.state is MemberState.READY for member in gang.members)
+    return f"localizing: {ready} of {gang.size} tasks are ready"
+
+
 def _acquiring(gang: Gang, now_s: float) -> str:
-    """``ACQUIRING, 3 of 4 granted (3 on planned nodes), attempt 2 of 3, hold ends in 100 s``."""
+    """``ACQUIRING, 3 of 4 granted (3 on planned nodes), attempt 2 of 3, hold ends in 100 s``, or
+    ``localizing: 2 of 4 tasks are ready, attempt 2 of 3, 1700 s left``."""
+    if gang.is_localizing:
+        return f"{_localizing(gang)}, attempt {_try(gang)}{_left(gang, now_s)}"
     by_level = _by_level(gang)
     held = sum(by_level.values())
     granted = granted_text(held, gang.size, tuple(by_level.items()))

@@ -306,8 +306,9 @@ class Acquisition:
     user_faults: int = 0
     """Agents that reported the job's own fault since the gang ran."""
     avoid: tuple[NodeId, ...] = ()
-    """Nodes where the last attempt expected grants that did not come: the next one uses them last,
-    since others may be there first, or a node may be dead long before the RM notices."""
+    """Nodes where the last attempt expected grants that did not come, or where its tasks were not
+    ready in time: the next one uses them last, since others may be there first, or a node may be
+    dead long before the RM notices; and those that were ready have the job's files by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,6 +443,16 @@ class Gang:
     def is_pre_run(self) -> bool:
         """Whether all that is asked for and run is the pre-run's."""
         return self.pre_run is not None and self.pre_run.state is PreRunState.DUE
+
+    @property
+    def is_localizing(self) -> bool:
+        """Whether all containers are granted and some agents are awaited: YARN brings the job's
+        files to a node before it starts the agent there."""
+        if self.phase not in {Phase.ACQUIRING, Phase.REPLACING}:
+            return False
+        states = {member.state for member in self.members}
+        is_granted = MemberState.ASKED not in states and not (self.search and self.search.missing)
+        return is_granted and MemberState.GRANTED in states
 
     @property
     def everyone(self) -> tuple[Member, ...]:

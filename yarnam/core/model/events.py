@@ -27,7 +27,8 @@ class TimerKind(Enum):
     """The named limits of the gang machine."""
 
     ASK = "ask"  # no container granted at all
-    HOLD = "hold"  # the gang is not complete
+    HOLD = "hold"  # not every container is granted
+    LOCALIZE = "localize"  # not every agent has registered
     CHECK = "check"  # not every node has answered its check
     STAGING = "staging"  # not every node has its inputs
     LAUNCH = "launch"  # not every process has started

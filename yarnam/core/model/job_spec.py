@@ -198,7 +198,11 @@ class GangSpec:
     """How long to hold, how often to try, how to back off, when to relax."""
 
     hold_timeout_s: float = 120.0
-    """The time from the first grant of an attempt until the whole gang must be complete."""
+    """The time from the first grant of an attempt until the last one."""
+    localize_timeout_s: float = 1800.0
+    """The time from the last grant until the last agent has registered: YARN copies the job's files
+    to the nodes first, and unpacks its environment. 0 in jobs of earlier versions: there the hold
+    lasts until then."""
     ask_timeout_s: float = 300.0
     """The time from the request until the first grant; nothing is held meanwhile."""
     launch_timeout_s: float = 60.0

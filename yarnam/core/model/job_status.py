@@ -454,6 +454,7 @@ class Use(Enum):
 
     WAITING = "waiting"
     HELD = "held-incomplete"
+    LOCALIZING = "localizing"
     STAGING = "staging"
     PRE_RUN = "pre-run"
     STARTING = "starting"

@@ -179,8 +179,12 @@ class Gang(Section):
     """How the gang's containers are acquired: all or none."""
 
     hold_timeout: Annotated[float, DurationBetween(1.0, DAY_S)] = _GANG.hold_timeout_s
-    """The longest time to hold containers, from the first grant of an attempt, until the gang is
-    complete. Then all are released."""
+    """The longest time to hold containers, from the first grant of an attempt, until all are
+    granted. Then all are released."""
+    localize_timeout: Annotated[float, DurationBetween(10.0, DAY_S)] = _GANG.localize_timeout_s
+    """The longest time from the last grant of an attempt until all tasks are ready: YARN copies the
+    job's files to each node and unpacks its environment there. Then all are released. Increase it
+    for [large environments](../how-to/python-environments.md)."""
     ask_timeout: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _GANG.ask_timeout_s
     """The longest time to wait for the first container of an attempt; nothing is held meanwhile."""
     launch_timeout: Annotated[float, DurationBetween(1.0, DAY_S)] = _GANG.launch_timeout_s

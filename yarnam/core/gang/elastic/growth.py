@@ -242,8 +242,12 @@ def give_up_plan(ctx: StepContext, event: PlanReady | PlanRefused) -> None:
 
 
 def hold(ctx: StepContext, event: ContainerGranted) -> None:
-    """Hold it."""
+    """Hold it; the last one starts GROWTH again, for its localization."""
     _put(ctx, replace(ctx.member, state=MemberState.GRANTED, grant=event))
+    growth, limit_s = ctx.resizing.growth, ctx.policy.gang.localize_timeout_s
+    assert growth is not None
+    if limit_s > 0 and _is_granted(growth):
+        ctx.arm(TimerKind.GROWTH, limit_s)
 
 
 def hold_registered(ctx: StepContext, event: ContainerGranted) -> None:
@@ -312,10 +316,17 @@ def time_out(ctx: StepContext, event: TimerFired) -> None:
         ctx.drop_growth(f"{len(growth.members)} tasks that were to join did not start in time")
         return
     ready = sum(member.state is MemberState.READY for member in growth.members)
-    limit_s = ctx.policy.gang.hold_timeout_s
+    limits = ctx.policy.gang
+    limit_s = limits.hold_timeout_s
+    if _is_granted(growth):
+        limit_s = limits.localize_timeout_s or limit_s
     ctx.drop_growth(
         f"{ready} of {len(growth.members)} containers to grow by were ready within {limit_s:.0f} s"
     )
+
+
+def _is_granted(growth: Growth) -> bool:
+    return all(member.state is not MemberState.ASKED for member in growth.members)
 
 
 def _reason_text(gang: Gang, reason: SizeReason) -> str:

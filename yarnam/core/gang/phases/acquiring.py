@@ -16,7 +16,9 @@ from yarnam.core.gang.phases import replacing
 from yarnam.core.gang.phases.barrier import (
     go_on_with_rest,
     is_whole,
+    localize_text,
     open_barrier,
+    ready,
     rest_is_enough,
 )
 from yarnam.core.gang.phases.first_cause import container_cause
@@ -104,13 +106,12 @@ def give_back(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> No
 
 
 def hold(ctx: StepContext, event: ContainerGranted) -> None:
-    """Hold it; the first one of an attempt cancels ASK and starts HOLD, the last one that leads is
-    followed by AskContainer for the others."""
+    """Hold it; the first one of an attempt cancels ASK and starts HOLD, the last one cancels HOLD
+    or RECOVERY and starts LOCALIZE, the last one that leads is followed by AskContainer for the
+    others."""
     ctx.put(ctx.member, replace(ctx.member, state=MemberState.GRANTED, grant=event))
     ask_for_rest(ctx)
-    if ctx.gang.phase is Phase.ACQUIRING and ctx.gang.timer(TimerKind.HOLD) is None:
-        ctx.disarm(TimerKind.ASK)
-        ctx.arm(TimerKind.HOLD, ctx.policy.gang.hold_timeout_s)
+    _limit_hold(ctx)
 
 
 def hold_registered(ctx: StepContext, event: ContainerGranted) -> None:
@@ -229,17 +230,33 @@ def time_out_hold(ctx: StepContext, event: TimerFired) -> None:
     fail_attempt(ctx, _hold_text(ctx))
 
 
+def time_out_localize(ctx: StepContext, event: TimerFired) -> None:
+    """Release all; the attempt has failed. The next one uses the nodes that were not ready last."""
+    members = ctx.gang.members
+    at = {member.grant.node for member in ready(ctx.gang) if member.grant is not None}
+    late = (member.grant.node for member in members if member.grant is not None)
+    fail_attempt(ctx, localize_text(ctx), late=tuple(node for node in late if node not in at))
+
+
 def start_with_rest(ctx: StepContext, event: TimerFired) -> None:
     """Withdraw what has not come; fix the ranks and open the barrier."""
-    go_on_with_rest(ctx, _hold_text(ctx))
+    is_localizing = event.timer.kind is TimerKind.LOCALIZE
+    go_on_with_rest(ctx, localize_text(ctx) if is_localizing else _hold_text(ctx))
 
 
 def replace_member(ctx: StepContext, member: Member, why: str, *, is_gone: bool) -> None:
     """A member is no good any more: ask for another in its place while the limit lasts; elsewhere
-    where no node of its target can help."""
+    where no node of its target can help. Of a gang that was localizing, HOLD or RECOVERY starts
+    again."""
     if ctx.gang.phase is Phase.REPLACING:
         replacing.lose(ctx, member, why, is_gone=is_gone)
-        return
+    else:
+        _ask_again(ctx, member, why, is_gone=is_gone)
+    if ctx.gang.timer(TimerKind.LOCALIZE) is not None:
+        _limit_hold(ctx)
+
+
+def _ask_again(ctx: StepContext, member: Member, why: str, *, is_gone: bool) -> None:
     if not is_gone:
         ctx.release(member, why)
     limit = reask_limit(ctx)
@@ -266,6 +283,20 @@ def leave_excluded(ctx: StepContext) -> None:
         is_acquiring = ctx.gang.phase in {Phase.ACQUIRING, Phase.REPLACING}
         if is_acquiring and ctx.gang.find(member.ask) is member:
             replace_member(ctx, member, "its node is on the blacklist by now", is_gone=False)
+
+
+def _limit_hold(ctx: StepContext) -> None:
+    """Something is held: HOLD, or RECOVERY, limits the wait for the other grants, and LOCALIZE that
+    for the agents. Others' work is kept out all the while, so one of them always runs."""
+    gang, limits = ctx.gang, ctx.policy.gang
+    kind, limit_s = TimerKind.HOLD, limits.hold_timeout_s
+    if gang.is_localizing and limits.localize_timeout_s > 0:
+        kind, limit_s = TimerKind.LOCALIZE, limits.localize_timeout_s
+    elif gang.phase is Phase.REPLACING:
+        kind, limit_s = TimerKind.RECOVERY, limits.recovery_timeout_s
+    if gang.timer(kind) is None:
+        ctx.disarm(TimerKind.ASK, TimerKind.HOLD, TimerKind.RECOVERY, TimerKind.LOCALIZE)
+        ctx.arm(kind, limit_s)
 
 
 def _search_for(ctx: StepContext, member: Member, why: str) -> None:

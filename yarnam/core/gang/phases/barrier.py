@@ -6,7 +6,7 @@ ranks and fetch what these read (STAGING), and when all have it, all start (LAUN
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from yarnam.core.failures.node_judgement import partners
@@ -33,6 +33,15 @@ from yarnam.core.model.plans import Placed, Rung
 CHECK_LIMITS_S = {NodeCheck.OFF: 0.0, NodeCheck.QUICK: 10.0, NodeCheck.FULL: 60.0}
 """The time for all nodes to answer: the check itself takes less (``yarnam.agent.checks``)."""
 
+OF_ACQUIRING = (
+    TimerKind.ASK,
+    TimerKind.HOLD,
+    TimerKind.LOCALIZE,
+    TimerKind.RECOVERY,
+    TimerKind.BACKOFF,
+)
+"""Timers that end when the whole gang is there."""
+
 MOST_REFERENCES = 3
 """Nodes that are known to be good, and are measured again beside new ones."""
 
@@ -48,7 +57,7 @@ def open_barrier(ctx: StepContext) -> None:
     is_staged = ctx.policy.staging_timeout_s > 0
     ctx.enter(Phase.STAGING if is_staged else Phase.LAUNCHING)
     ctx.gang = replace(ctx.gang, members=members, search=None)
-    ctx.disarm(TimerKind.ASK, TimerKind.HOLD, TimerKind.RECOVERY, TimerKind.BACKOFF)
+    ctx.disarm(*OF_ACQUIRING)
     if is_staged:
         ctx.arm(TimerKind.STAGING, ctx.policy.staging_timeout_s)
         ctx.do(PrepareGang(ctx.gang.attempt, _launched(ctx.gang)))
@@ -88,7 +97,7 @@ def _begin_check(ctx: StepContext, new: list[Member]) -> None:
     )
     ctx.enter(Phase.CHECKING)
     ctx.gang = replace(ctx.gang, members=members, search=None, checks=number)
-    ctx.disarm(TimerKind.ASK, TimerKind.HOLD, TimerKind.RECOVERY, TimerKind.BACKOFF)
+    ctx.disarm(*OF_ACQUIRING)
     ctx.arm(TimerKind.CHECK, limit_s)
     peers = [
         CheckPeer(member.grant.node, member.agent.log_address)
@@ -183,6 +192,27 @@ def is_enough(policy: GangPolicy, members: Iterable[Member]) -> bool:
 def rest_is_enough(ctx: StepContext) -> bool:
     """Elastic: the tasks that are ready by now may start without the others."""
     return ctx.policy.size is not None and is_enough(ctx.policy, ready(ctx.gang))
+
+
+def localize_text(ctx: StepContext) -> str:
+    """``the files of worker-1 on n2 were not on the node within 1800 s (gang.localize_timeout): 1 of
+    2 tasks were ready``."""
+    late = [member for member in ctx.gang.members if member.state is not MemberState.READY]
+    trouble = f"; last trouble: {ctx.gang.reason}" if ctx.gang.reason else ""
+    return (
+        f"the files of {members_text(late)} were not on the node within "
+        f"{ctx.policy.gang.localize_timeout_s:.0f} s (gang.localize_timeout): "
+        f"{len(ready(ctx.gang))} of {ctx.gang.size} tasks were ready{trouble}"
+    )
+
+
+def members_text(members: Sequence[Member]) -> str:
+    """``worker-1 on n2, worker-3 on n4``, the first ones."""
+    shown = ", ".join(
+        f"{member.name} on {member.grant.node}" if member.grant else member.name
+        for member in members[:8]
+    )
+    return f"{shown} and more" if len(members) > 8 else shown
 
 
 def is_whole(gang: Gang) -> bool:

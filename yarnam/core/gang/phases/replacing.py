@@ -10,7 +10,8 @@ checkpoint.
 It is a new attempt: launches are keyed by its number, so whatever an agent still says of the one
 before changes nothing. The kept members keep the names of their asks.
 
-All of it is limited by the RECOVERY timer, since what is held is idle. It uses up one of
+All of it is limited by the RECOVERY timer until the last grant, then by LOCALIZE, since what is held
+is idle. It uses up one of
 ``retry.max_restarts``, or of ``gang.attempts`` where not every process had started, whether it
 succeeds or the whole gang has to start over.
 """
@@ -28,7 +29,7 @@ from yarnam.core.gang.attempts import (
     reask_limit,
 )
 from yarnam.core.gang.context import StepContext
-from yarnam.core.gang.phases.barrier import open_barrier
+from yarnam.core.gang.phases.barrier import localize_text, open_barrier
 from yarnam.core.gang.phases.search import give_up, start_search
 from yarnam.core.gang.policy import GangPolicy
 from yarnam.core.gang.state import Gang, Member, MemberState, Search
@@ -58,6 +59,9 @@ def give_up_preempted(ctx: StepContext, event: ContainerEnded) -> None:
 
 def time_out(ctx: StepContext, event: TimerFired) -> None:
     """The kept containers have idled for long enough: release all; DrawJitter."""
+    if event.timer.kind is TimerKind.LOCALIZE:
+        give_up(ctx, localize_text(ctx))
+        return
     ready = sum(member.state is MemberState.READY for member in ctx.gang.members)
     trouble = f"; last trouble: {ctx.gang.reason}" if ctx.gang.reason else ""
     limit_s = ctx.policy.gang.recovery_timeout_s

@@ -12,7 +12,7 @@ from yarnam.core.gang import node_blacklist
 from yarnam.core.gang.attempts import fail_attempt
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.phases import acquiring
-from yarnam.core.gang.phases.barrier import order_launch
+from yarnam.core.gang.phases.barrier import members_text, order_launch
 from yarnam.core.model.events import (
     AgentSilent,
     AgentUnable,
@@ -78,13 +78,8 @@ def take_hints(ctx: StepContext, event: NodesSuspected) -> None:
 def time_out(ctx: StepContext, event: TimerFired) -> None:
     """Release all; the attempt has failed."""
     late = [member for member in ctx.gang.members if not member.is_staged]
-    shown = ", ".join(
-        f"{member.name} on {member.grant.node}" if member.grant else member.name
-        for member in late[:8]
-    )
-    more = " and more" if len(late) > 8 else ""
     text = (
-        f"the inputs of {shown}{more} were not on the node within "
+        f"the inputs of {members_text(late)} were not on the node within "
         f"{ctx.policy.staging_timeout_s:.0f} s (data.staging_timeout)"
     )
     fail_attempt(ctx, text, ExitCode.ATTEMPTS_EXHAUSTED)
