@@ -323,7 +323,8 @@ class GangDict(TypedDict, total=False):
     `look_before_ask: false`, the job requests containers regardless of waiting jobs."""
     recovery_timeout: str
     """The longest wait for the replacement of a lost task while the other containers of the running
-    gang are held. Then all are released and the gang is acquired again. 0 means immediately."""
+    gang are held, until it is granted: `gang.localize_timeout` limits the rest. Then all are
+    released and the gang is acquired again. 0 means immediately."""
 
 
 class GpuRangeDict(TypedDict):

@@ -209,7 +209,8 @@ class Gang(Section):
     `look_before_ask: false`, the job requests containers regardless of waiting jobs."""
     recovery_timeout: Annotated[float, DurationBetween(0.0, DAY_S)] = _GANG.recovery_timeout_s
     """The longest wait for the replacement of a lost task while the other containers of the running
-    gang are held. Then all are released and the gang is acquired again. 0 means immediately."""
+    gang are held, until it is granted: `gang.localize_timeout` limits the rest. Then all are
+    released and the gang is acquired again. 0 means immediately."""
 
 
 class StopEarly(Section):
