@@ -19,10 +19,11 @@ The happy path::
 - **PENDING**: the planner is asked (``RequestPlan``) where the whole gang could go now.
 - **ACQUIRING**: one ``AskContainer`` per task. Until the first grant the ASK timer runs; from the
   first grant on others' work is kept out, so the HOLD timer limits that until the last grant, and
-  the LOCALIZE timer from then on, while YARN brings the job's files to the nodes. A grant is held only if it
-  is where it was asked for; a misfit, a lost or a useless container is replaced by a new ask
-  while the hold lasts, a bounded number of times. Members go ASKED, GRANTED, READY. Where no node
-  of a member's target can help, the planner is asked for another place for it alone (``search``).
+  the LOCALIZE timer from then on, while YARN brings the job's files to the nodes. A grant is held
+  only if it is where it was asked for; a misfit, a lost or a useless container is replaced by a new
+  ask while the hold lasts, a bounded number of times; if all had been granted, the hold starts
+  again. Members go ASKED, GRANTED, READY. Where no node of a member's target can help, the planner
+  is asked for another place for it alone (``search``).
 - **CHECKING**: all are READY, and one agent of each new node measures it (``CheckNodes``), limited
   by the CHECK timer. The slow and broken nodes get a strike; their members are replaced in
   ACQUIRING, and nothing of the attempt goes there again.
@@ -42,8 +43,8 @@ The happy path::
 - **REPLACING**: a launched gang that lost tasks to the platform continues from STOPPING in place:
   containers whose agents are well are kept and parked, the planner is asked for the missing tasks
   beside them, and when all are READY again, everything starts under a new attempt number. The
-  RECOVERY timer limits it until the last grant, then LOCALIZE; beyond that, all is released and the gang backs off. A gang of which YARN
-  *preempted* a task keeps nothing: all of it is released.
+  RECOVERY timer limits it until the last grant, then LOCALIZE; beyond that, all is released and the
+  gang backs off. A gang of which YARN *preempted* a task keeps nothing: all of it is released.
 - **leaving**: YARN announces a preemption seconds ahead, and the end of a node with a time-out. The
   gang is stopped before that (LEAVE waits for the latter), gives all back and backs off, for free.
 - **stragglers**: ranks that slow a RUNNING gang are noted; if the job asks for it, the gang is

@@ -195,8 +195,8 @@ def rest_is_enough(ctx: StepContext) -> bool:
 
 
 def localize_text(ctx: StepContext) -> str:
-    """``the files of worker-1 on n2 were not on the node within 1800 s (gang.localize_timeout): 1 of
-    2 tasks were ready``."""
+    """``the files of worker-1 on n2 were not on the node within 1800 s (gang.localize_timeout):
+    1 of 2 tasks were ready``."""
     late = [member for member in ctx.gang.members if member.state is not MemberState.READY]
     trouble = f"; last trouble: {ctx.gang.reason}" if ctx.gang.reason else ""
     return (

@@ -10,10 +10,9 @@ checkpoint.
 It is a new attempt: launches are keyed by its number, so whatever an agent still says of the one
 before changes nothing. The kept members keep the names of their asks.
 
-All of it is limited by the RECOVERY timer until the last grant, then by LOCALIZE, since what is held
-is idle. It uses up one of
-``retry.max_restarts``, or of ``gang.attempts`` where not every process had started, whether it
-succeeds or the whole gang has to start over.
+All of it is limited by the RECOVERY timer until the last grant, then by LOCALIZE, since what is
+held is idle. It uses up one of ``retry.max_restarts``, or of ``gang.attempts`` where not every
+process had started, whether it succeeds or the whole gang has to start over.
 """
 
 from __future__ import annotations
