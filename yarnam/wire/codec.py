@@ -45,8 +45,8 @@ _FORMER_KEYS = {
 of them. Without this a renamed key would silently be read as its default."""
 
 _FORMER_DEFAULTS = {"GangSpec": {"localize_timeout_s": 0.0}}
-"""What a missing key of an older record meant, by class, where today's default is another: a
-journal leads to the same actions as when it was written."""
+"""Defaults of older records, by class, where today's are others: a journal leads to the same
+actions as when it was written."""
 
 _KEYS_TO_WRITE = {"Ticket": {"blocked_reason": "aside"}}
 """Former keys that are still written, by class: running jobs of an older version read these records
