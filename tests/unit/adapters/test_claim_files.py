@@ -10,6 +10,7 @@ import pytest
 from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from tests.fakes.files import MemoryFiles, fail_on
 from tests.unit.client.world import job_spec
+from yarnam.adapters.hdfs import claim_files
 from yarnam.adapters.hdfs.claim_files import ClaimFile, HeldClaims
 from yarnam.core.model.job_spec import CheckpointSpec
 from yarnam.errors import PathTaken
@@ -77,10 +78,23 @@ def test_a_claim_that_cannot_be_read_stops_no_job(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("operation", ["stat", "read", "delete", "rename"])
-def test_an_hdfs_that_is_away_stops_neither_start_nor_end(operation: str) -> None:
+def test_an_hdfs_that_is_away_stops_neither_start_nor_end(
+    operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim_files, "RELEASE_LIMIT_S", 0.0)
     cluster = Cluster()
     failing: Any = fail_on(operation, HdfsUnavailable("the NameNode is away"), times=99)
     cluster.other.fail = failing
     cluster.claims.confirm()
     cluster.claims.release()
+    assert not cluster.files.exists(OUTPUT)
+
+
+def test_a_claim_is_released_when_hdfs_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_files, "RELEASE_POLL_S", 0.01)
+    cluster = Cluster()
+    cluster.put(OWN)
+    cluster.other.fail = fail_on("read", HdfsUnavailable("the NameNode restarts"), times=3)
+    cluster.claims.release()
+    assert not cluster.other.exists(CKPT)
     assert not cluster.files.exists(OUTPUT)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from hdfs_utils.errors import AlreadyExists, MalformedData, NotFound, Permission
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import SmallFiles
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.errors import PathTaken, WireMismatch, YarnamError
+from yarnam.errors import PathTaken, Unavailable, WireMismatch, YarnamError
 from yarnam.wire.shared.path_claim import (
     MAX_CLAIM_BYTES,
     ClaimedPath,
@@ -36,6 +37,10 @@ AM_LIMITS = hdfs_utils.TimeLimits.all(8.0)
 
 _ROUNDS = 5
 """Tries to create a claim that others create and remove at the same time."""
+
+RELEASE_LIMIT_S, RELEASE_POLL_S = 30.0, 1.0
+"""For a NameNode that restarts at a job's end. A claim that stays costs a later submit a question
+to YARN."""
 
 log = logging.getLogger("yarnam.claims")
 
@@ -129,6 +134,10 @@ class ClaimFile:
                 self.files.delete(self.path)
 
 
+def _passes(error: Exception) -> bool:
+    return isinstance(error, (Unavailable, hdfs_utils.Unavailable))
+
+
 class HeldClaims:
     """The claims of a running job, as its AM sees them."""
 
@@ -167,13 +176,19 @@ class HeldClaims:
                 )
 
     def release(self) -> None:
-        """Remove the job's claims. Raises nothing: YARN tells later jobs that this one has
-        ended."""
+        """Remove the job's claims, within ``RELEASE_LIMIT_S`` where HDFS is away. Raises nothing:
+        YARN tells later jobs that this one has ended."""
+        deadline = time.monotonic() + RELEASE_LIMIT_S
         for target in self._targets:
-            try:
-                self._file(target).release(self._claim.key)
-            except (YarnamError, HdfsError) as error:
-                log.warning("the claim on %s is not removed: %s", target.uri, error)
+            while True:
+                try:
+                    self._file(target).release(self._claim.key)
+                except (YarnamError, HdfsError) as error:
+                    if _passes(error) and time.monotonic() < deadline:
+                        time.sleep(RELEASE_POLL_S)
+                        continue
+                    log.warning("the claim on %s is not removed: %s", target.uri, error)
+                break
 
     def _held_by(self, file: ClaimFile) -> PathClaim | None:
         for _ in range(_ROUNDS):
