@@ -19,6 +19,7 @@ import hdfs_utils
 from hdfs_utils import FileSystem, HdfsError
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import AlreadyExists, MalformedData, NotFound, PermissionDenied
+from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import SmallFiles
 from yarnam.core.model.job_spec import JobSpec
@@ -135,7 +136,7 @@ class ClaimFile:
 
 
 def _passes(error: Exception) -> bool:
-    return isinstance(error, (Unavailable, hdfs_utils.Unavailable))
+    return isinstance(error, (Unavailable, HdfsUnavailable))
 
 
 class HeldClaims:

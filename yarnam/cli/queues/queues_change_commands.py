@@ -231,7 +231,7 @@ def history(ctx: click.Context, target: str, as_json: bool) -> None:
 def _changes_of(
     path: Path, version: AllocationVersion, made: Path | None, size: Resources
 ) -> tuple[Change, ...] | None:
-    """What a version changed; ``None`` where one of its two files is gone."""
+    """Compares the two files of a version; returns ``None`` where one of them is gone."""
     before = path.parent / version.backup
     if made is None or not version.backup or not before.is_file():
         return None

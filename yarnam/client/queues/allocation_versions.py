@@ -36,7 +36,7 @@ class AllocationVersion:
     digest: str
     """SHA-256 of the file, in hexadecimal digits."""
     backup: str
-    """The name of the file with what was there before; empty: nothing was."""
+    """The name of the file with the former content; empty where the file is new."""
     undid: str = ""
     """The digest of the version that this one took back; empty for ``apply``."""
 
