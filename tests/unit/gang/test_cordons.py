@@ -79,6 +79,13 @@ def test_what_yarn_takes_out_is_left_whatever_becomes_of_a_drain() -> None:
     assert list(leaves(play)) == ["worker-1"]
 
 
+def test_what_yarn_takes_out_later_does_not_prolong_a_drain() -> None:
+    play = drain(Play().to_running(), 600.0)
+    by_drain_s = left_s(play)
+    play.send(NodeLeaving(0, NodeId("n2"), 7200.0))
+    assert left_s(play) == by_drain_s, "the earlier one counts"
+
+
 def test_a_node_that_is_drained_while_the_gang_starts_is_left_once_it_runs() -> None:
     play = drain(Play().to_launching(), 600.0)
     assert left_s(play) is not None

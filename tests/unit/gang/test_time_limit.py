@@ -93,6 +93,13 @@ def test_what_is_left_over_ends_immediately() -> None:
     assert left_s(play) == 0.0
 
 
+def test_a_clock_that_is_behind_after_a_restart_prolongs_nothing() -> None:
+    play = Play(SPEC).to_running()
+    play.gang = replace(play.gang, ran_s=100.0)
+    play.after(-50.0).restart_am()
+    assert play.gang.ran_s == 100.0
+
+
 def test_a_user_who_cancels_it_meanwhile_has_cancelled_it() -> None:
     play = Play(SPEC).to_running()
     play.fire(TimerKind.TIME_LIMIT)

@@ -87,7 +87,9 @@ class StepContext:
 
     def enter(self, phase: Phase, reason: str = "") -> None:
         if self.gang.phase is Phase.RUNNING and not self.gang.is_pre_run:
-            self.gang = replace(self.gang, ran_s=self.gang.ran_s + self.at_s - self.gang.since_s)
+            # The clock of the next ApplicationMaster's node may be behind.
+            stretch_s = max(0.0, self.at_s - self.gang.since_s)
+            self.gang = replace(self.gang, ran_s=self.gang.ran_s + stretch_s)
         self.gang = replace(self.gang, phase=phase, since_s=self.at_s, reason=reason)
 
     # ---- timers ------------------------------------------------------------------------------

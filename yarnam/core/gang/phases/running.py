@@ -288,12 +288,15 @@ def stop_for_preemption(ctx: StepContext, event: ContainersMarked) -> None:
 
 
 def note_leaving(ctx: StepContext, event: NodeLeaving) -> None:
-    """The members are marked; start LEAVE."""
+    """The members are marked; start LEAVE, unless it fires earlier."""
     for member in _there(ctx):
         if member.grant is not None and member.grant.node == event.node:
             ctx.put(member, replace(member, leaves=f"{event.node} leaves the cluster"))
     needed_s = ctx.policy.stop_grace_s + ctx.policy.stop_margin_s + LEAVE_MARGIN_S
-    ctx.arm(TimerKind.LEAVE, max(0.0, event.timeout_s - needed_s))
+    due_s, known_s = ctx.at_s + event.timeout_s - needed_s, ctx.gang.deadline_s(TimerKind.LEAVE)
+    if known_s is not None:
+        due_s = min(due_s, known_s)
+    ctx.arm(TimerKind.LEAVE, max(0.0, due_s - ctx.at_s))
 
 
 def take_cordons(ctx: StepContext, event: NodesCordoned) -> None:
