@@ -65,8 +65,9 @@ class AmPorts:
     queue_now: Callable[[str], str] = str
     """The full name of the queue that YARN has the job in, given the one that is known; the same if
     YARN does not say. May block like a port."""
-    closures: Callable[[], Closures] = Closures
-    """The nodes and queues that administrators keep closed. May block like a port."""
+    closures: Callable[[], Closures | None] = Closures
+    """The nodes and queues that administrators keep closed; ``None`` while that is not known. May
+    block like a port."""
     state_of: Callable[[str], JobState | None] = lambda application: None
     """The state of another application; ``None`` if YARN has forgotten it. Raises Unavailable. May
     block like a port."""

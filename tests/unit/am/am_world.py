@@ -41,6 +41,7 @@ from yarnam.wire.protocol import VERDICT_FILE
 from yarnam.wire.records import JobRecord
 
 APPLICATION = "application_1_0001"
+NOTHING_CLOSED = Closures()
 
 
 def job(tasks: int = 2, gpus: int = 4, **changes: object) -> JobSpec:
@@ -88,13 +89,13 @@ class Disk:
 class ClosedView:
     """As ``NodeDirectory`` shows the cluster to an ApplicationMaster."""
 
-    def __init__(self, view: ClusterView, closures: Callable[[], Closures]) -> None:
+    def __init__(self, view: ClusterView, closures: Callable[[], Closures | None]) -> None:
         self._view = view
         self._closures = closures
 
     def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
         found = self._view.snapshot(queue, max_age_s=max_age_s)
-        return with_closures(found, self._closures())
+        return with_closures(found, self._closures() or Closures())
 
 
 class AmWorld:
@@ -115,7 +116,8 @@ class AmWorld:
         self.claim_error: Exception | None = None
         self.queue_now = ""
         """The job's queue by YARN; empty: it does not say."""
-        self.closures = Closures()
+        self.closures: Closures | None = Closures()
+        """``None``: ZooKeeper has not answered yet."""
         self.states: dict[str, JobState] = {}
         """Other applications, as YARN reports them; the rest it has forgotten."""
         self.asked_about: list[str] = []
@@ -268,14 +270,14 @@ async def am_world(
     can_be_shown: bool = True,
     queue_now: str = "",
     states: Mapping[str, JobState] = MappingProxyType({}),
-    closures: Closures | None = None,
+    closures: Closures | None = NOTHING_CLOSED,
 ) -> AsyncIterator[AmWorld]:
     """``used``: GPUs of each node that are taken."""
     limits = settings or AmSettings()
     world = AmWorld(spec or job(), disk or Disk(), am_attempt, limits, hall, snapshots)
     world.queue_now = queue_now
     world.states.update(states)
-    world.closures = closures or Closures()
+    world.closures = closures
     if used:
         world.view.shown = cluster(used=used)
     if world.ticket_queue is not None:

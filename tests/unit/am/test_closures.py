@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.am.am_world import am_world, job, pass_time
+from tests.unit.am.am_world import Disk, am_world, job, pass_time
 from tests.unit.am.test_admission_wait import hall, mine
 from yarnam.am.am_settings import AmSettings
 from yarnam.core.model.events import NodesCordoned
@@ -78,3 +78,15 @@ async def test_an_order_is_in_the_journal_once() -> None:
         events = [one for one in world.disk.journal.events if isinstance(one, NodesCordoned)]
         assert [len(one.nodes) for one in events] == [4]
         assert events[0].nodes[0].why == "cordoned by ann: disk errors"
+
+
+@pytest.mark.asyncio
+async def test_a_new_application_master_that_cannot_ask_lifts_no_cordon() -> None:
+    disk = Disk()
+    async with am_world(job(), disk, closures=ALL) as world:
+        await world.advance(AmSettings().closures_period_s)
+        known = world.am.gang.nodes.cordoned
+        assert len(known) == 4
+    async with am_world(job(), disk, am_attempt=2, closures=None) as world:
+        await world.advance(2 * AmSettings().closures_period_s)
+        assert world.am.gang.nodes.cordoned == known

@@ -31,7 +31,7 @@ class NodeDirectory:
         learnt: Callable[[], gpu_names.Inventory] = lambda: gpu_names.NOTHING_LEARNT,
         refresh_s: float = REFRESH_S,
         node_labels: Collection[str] = ("",),
-        closures: Callable[[], Closures] = Closures,
+        closures: Callable[[], Closures | None] = Closures,
     ) -> None:
         self._view = view
         self._queue = queue
@@ -51,7 +51,7 @@ class NodeDirectory:
         with self._lock:
             for node in taken.nodes:
                 self._nodes[node.http_address] = (node.node_id, node.rack)
-        return in_partitions(with_closures(taken, self._closures()), self._node_labels)
+        return in_partitions(with_closures(taken, self._closures() or Closures()), self._node_labels)
 
     def nodes(self) -> frozenset[NodeId]:
         """All that there have been so far."""

@@ -162,10 +162,11 @@ class ClosureReader:
         self._session = session
         self._monotonic_s = monotonic_s
         self._lock = threading.Lock()
-        self._found = Closures()
+        self._found: Closures | None = None
         self._read_at_s: float | None = None
 
-    def __call__(self) -> Closures:
+    def __call__(self) -> Closures | None:
+        """``None`` until ZooKeeper has answered once: what is closed is not known."""
         with self._lock:
             now_s = self._monotonic_s()
             if self._read_at_s is None or now_s - self._read_at_s >= MAX_AGE_S:

@@ -23,7 +23,7 @@ class ClosuresProbe:
 
     def __init__(
         self,
-        closures: Callable[[], Closures],
+        closures: Callable[[], Closures | None],
         executor: SerialExecutor,
         clock: Clock,
         inbox: Inbox,
@@ -44,7 +44,10 @@ class ClosuresProbe:
         time, as before a preemption."""
         while True:
             try:
-                self._send(await self._executor.call(self._closures), gang(), queue())
+                found = await self._executor.call(self._closures)
+                # A new ApplicationMaster keeps to what the journal says until ZooKeeper answers.
+                if found is not None:
+                    self._send(found, gang(), queue())
             except Exception:  # The job continues where it is.
                 log.exception("cannot look which nodes are cordoned")
             await self._sleep(self._settings.closures_period_s)
