@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from kazoo.client import KazooClient
 
-from yarnam.adapters.zookeeper.closed_places import MAX_BYTES, ClosedPlaces, ClosureReader
+from yarnam.adapters.zookeeper.closed_places import MAX_BY, MAX_BYTES, ClosedPlaces, ClosureReader
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.snapshot import Closure, Closures
@@ -84,6 +85,27 @@ def test_what_cannot_be_read_closes_nothing(open_places: Open) -> None:
     kazoo.create(f"{folder}/node=n3", b"x" * (MAX_BYTES + 1))
     kazoo.create(f"{folder}/other=n4", b"{}")
     assert places.all() == Closures({NodeId("n1"): DISK})
+
+
+def test_a_large_node_is_not_fetched_and_a_long_name_is_cut(
+    open_places: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places, kazoo, session = open_places()
+    places.close("node", "n1", replace(DISK, by="ann" * 500))
+    folder = session.connected().path("closed")
+    kazoo.create(f"{folder}/node=n2", b"x" * 900_000)
+    fetched: list[str] = []
+    get = kazoo.get_async
+
+    def counted(path: str, *rest: object) -> object:
+        fetched.append(path.rpartition("/")[2])
+        return get(path, *rest)
+
+    monkeypatch.setattr(kazoo, "get_async", counted)
+    found = places.all()
+    assert places.of("node", "n2") is None
+    assert fetched == ["node=n1"]
+    assert [len(one.by) for one in found.nodes.values()] == [MAX_BY]
 
 
 def test_a_reader_keeps_what_it_knew_while_zookeeper_is_away(open_places: Open) -> None:

@@ -51,7 +51,8 @@ class NodeDirectory:
         with self._lock:
             for node in taken.nodes:
                 self._nodes[node.http_address] = (node.node_id, node.rack)
-        return in_partitions(with_closures(taken, self._closures() or Closures()), self._node_labels)
+        closures = self._closures() or Closures()
+        return in_partitions(with_closures(taken, closures), self._node_labels)
 
     def nodes(self) -> frozenset[NodeId]:
         """All that there have been so far."""

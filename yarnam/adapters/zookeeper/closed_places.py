@@ -21,11 +21,13 @@ from dataclasses import replace
 from urllib.parse import quote, unquote
 
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
+from kazoo.protocol.states import ZnodeStat
 
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.adapters.zookeeper.queue_policies import admin_acl, make_folder
 from yarnam.adapters.zookeeper.session import Entry, ZooKeeper
 from yarnam.core.model.ids import NodeId
+from yarnam.core.model.printable import printable
 from yarnam.core.model.snapshot import Closure, Closures
 from yarnam.errors import NoPermission, Unavailable, UsageError, WireMismatch, YarnamError
 from yarnam.wire.codec import decode, encode
@@ -39,6 +41,9 @@ MAX_BYTES = 4096
 """The largest order that is read. A reason has at most ``MAX_REASON`` characters."""
 
 MAX_REASON = 500
+
+MAX_BY = 100
+"""Characters of an administrator's name that are kept."""
 
 MOST_CLOSED = 2_000
 """Orders that are read: as many nodes as a large cluster may have to keep closed."""
@@ -71,6 +76,11 @@ class ClosedPlaces:
                 hint="An administrator removes those that nobody needs: yarnam docs zookeeper",
             )
         names = [name for name in sorted(self._zk.children(folder)) if len(name) <= MAX_NAME]
+        # A folder that everybody writes to may hold a megabyte a node: nothing is read unseen.
+        stats = self._zk.together(
+            [self._zk.checking(f"{folder}/{name}") for name in names], f"looking at {folder}"
+        )
+        names = [name for name, stat in zip(names, stats, strict=True) if _is_readable(name, stat)]
         entries = self._zk.read(*(f"{folder}/{name}" for name in names))
         nodes: dict[NodeId, Closure] = {}
         queues: dict[str, Closure] = {}
@@ -86,7 +96,11 @@ class ClosedPlaces:
         return Closures(nodes, queues)
 
     def of(self, kind: str, name: str) -> Closure | None:
-        [entry] = self._zk.read(self._path(kind, name))
+        path = self._path(kind, name)
+        [stat] = self._zk.together([self._zk.checking(path)], f"looking at {path}")
+        if not _is_readable(path, stat):
+            return None
+        [entry] = self._zk.read(path)
         return None if entry is None else decoded(entry)
 
     def close(self, kind: str, name: str, closure: Closure, *, admin: str = "") -> None:
@@ -124,6 +138,16 @@ class ClosedPlaces:
         return self._zk.path(CLOSED, encoded)
 
 
+def _is_readable(name: str, stat: ZnodeStat | None) -> bool:
+    if stat is not None and stat.dataLength > MAX_BYTES:
+        log.warning(
+            "an order of an administrator in ZooKeeper is not readable: %s has %d bytes",
+            printable(name), stat.dataLength,
+        )  # fmt: skip
+        return False
+    return stat is not None
+
+
 @contextmanager
 def _rights(path: str) -> Iterator[None]:
     """Raises NoPermission where ZooKeeper's access control list refuses a change."""
@@ -149,7 +173,13 @@ def decoded(entry: Entry) -> Closure | None:
     drain_by_s = found.drain_by_s
     if drain_by_s is not None and not 0.0 <= drain_by_s <= LATEST_S:
         drain_by_s = None
-    return replace(found, at_s=at_s, drain_by_s=drain_by_s, reason=found.reason[:MAX_REASON])
+    return replace(
+        found,
+        at_s=at_s,
+        drain_by_s=drain_by_s,
+        by=found.by[:MAX_BY],
+        reason=found.reason[:MAX_REASON],
+    )
 
 
 class ClosureReader:
