@@ -73,11 +73,14 @@ async def test_it_fails_when_one_has_failed() -> None:
 
 
 @pytest.mark.asyncio
-async def test_yarn_that_does_not_answer_decides_nothing() -> None:
+@pytest.mark.parametrize(
+    "error", [Unavailable("the ResourceManager is away"), ValueError("a reply like no other")]
+)
+async def test_yarn_that_does_not_answer_decides_nothing(error: Exception) -> None:
     states = {PREP: JobState.RUNNING, OLD: JobState.RUNNING}
     async with am_world(SPEC, states=states) as world:
         await world.advance(5.0)
-        world.yarn_error = Unavailable("the ResourceManager is away")
+        world.yarn_error = error
         await world.advance(LOOK_S)
         assert "cannot ask YARN about other jobs" in world.status.reason
         world.yarn_error = None

@@ -51,6 +51,9 @@ class AwaitedJobsProbe:
             except YarnamError as error:
                 self.trouble = f"cannot ask YARN about other jobs: {error.message}"
                 log.warning("%s", self.trouble)
+            except Exception:  # It would wait for ever without this task.
+                self.trouble = "cannot ask YARN about other jobs: see the ApplicationMaster's log"
+                log.exception("cannot ask YARN about other jobs")
             else:
                 self.trouble = ""
                 if found != sent:

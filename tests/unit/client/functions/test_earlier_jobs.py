@@ -118,6 +118,15 @@ def test_with_an_idempotency_key_the_jobs_are_looked_up_once(world: World) -> No
     assert world.client.submit(job).id == first.id, "the job is there, whatever has become of prep"
 
 
+def test_an_array_with_an_idempotency_key_looks_them_up_once_too(world: World) -> None:
+    world.job(application=PREP, name="prep")
+    first = world.client.submit_array(after("prep"), "0-1", name="train", idempotency_key="run")
+    ids = [job.id for job in first.submitted()]
+    world.rm.change(PREP, state="FAILED", final_status="FAILED")
+    again = world.client.submit_array(after("prep"), "0-1", name="train", idempotency_key="run")
+    assert [job.id for job in again.submitted()] == ids
+
+
 def test_what_cannot_be_asked_is_not_decided(world: World) -> None:
     world.rm.failure = Unavailable("the ResourceManager is away")
     with pytest.raises(Unavailable):
