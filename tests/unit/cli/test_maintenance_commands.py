@@ -118,6 +118,15 @@ def test_undrain_takes_back_what_drain_wrote(
         assert left is None
 
 
+def test_a_cordon_does_not_end_a_drain(world: World, kept: Places) -> None:
+    assert yarnam(world, "nodes", "drain", "n1", "--deadline", "30m") == 0
+    drained = kept.kept["node", "n1"]
+    assert yarnam(world, "nodes", "cordon", "n1") == 0
+    assert kept.kept["node", "n1"].drain_by_s == drained.drain_by_s
+    assert yarnam(world, "nodes", "undrain", "n1") == 0
+    assert kept.kept["node", "n1"].drain_by_s is None, "it stays cordoned"
+
+
 def test_a_queue_is_stopped_and_resumed(
     world: World, kept: Places, capsys: pytest.CaptureFixture[str]
 ) -> None:
