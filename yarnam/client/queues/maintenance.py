@@ -100,7 +100,7 @@ class Maintenance:
             if before is not None and not reason:
                 reason = before.reason
             if drain_by_s is None and before is not None and before.drain_by_s is not None:
-                # A drain that is under way goes on, and leaves the place closed when it is undone.
+                # Such a drain continues, and leaves the place closed when it is undone.
                 drain_by_s, was_closed = before.drain_by_s, True
             closure = Closure(
                 self._site.user,
