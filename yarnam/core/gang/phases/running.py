@@ -279,7 +279,7 @@ def stop_for_loss(ctx: StepContext, event: Trouble) -> None:
 def stop_for_preemption(ctx: StepContext, event: ContainersMarked) -> None:
     """The members are marked; StopTask for every member; start STOP."""
     marked = [member for member in _there(ctx) if event.by or member.ask in event.asks]
-    why = f"{event.by} tries a preemption" if event.by else "YARN is about to preempt it"
+    why = f"interrupted by {event.by}" if event.by else "YARN is about to preempt it"
     for member in marked:
         ctx.put(member, replace(member, leaves=why))
     names = ", ".join(member.name for member in marked)
