@@ -10,7 +10,15 @@ ROOT = Path(__file__).parents[3]
 SHOWN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 SHOWN += sorted(
     path
-    for folder in ("tutorial", "how-to", "explanation", "reference")
+    for folder in (
+        "start",
+        "tutorial",
+        "how-to",
+        "troubleshoot",
+        "explanation",
+        "evidence",
+        "reference",
+    )
     for path in (ROOT / "docs" / folder).glob("*.md")
 )
 BLOCK = re.compile(
