@@ -1,4 +1,4 @@
-"""A contributor's first page in a fresh clone, from its first command to its last: `make setup-guard`."""
+"""A contributor's first page in a fresh clone, from its first command to its last."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ LIMIT_S = 2400
 pytestmark = [pytest.mark.setup, pytest.mark.timeout(LIMIT_S + 300)]
 
 PAGE = ROOT / "docs" / "start" / "first-change.md"
-SETTINGS = 'eval "$(yarnam cluster env --name demo)"'
-"""The page says it beside the block that needs it."""
 ELSEWHERE = "make test"
 """Continuous integration runs it on each change."""
 
@@ -26,10 +24,8 @@ ELSEWHERE = "make test"
 def test_a_contributor_gets_from_the_first_command_to_the_last(
     newcomer: Newcomer, tmp_path: Path
 ) -> None:
-    assert SETTINGS in PAGE.read_text()
     lines = [line for block in blocks("sh", pages=[PAGE]) for line in block.text.splitlines()]
     assert (lines[0], lines[-1]) == ("make demo", ELSEWHERE)
-    lines.insert(lines.index("yarnam submit --watch docs/examples/hello/spec.yaml"), SETTINGS)
     script = tmp_path / "page.sh"
     script.write_text("\n".join(["set -ex", *lines[:-1]]))
     done = subprocess.run(
