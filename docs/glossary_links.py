@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -32,7 +33,7 @@ def forms(row: str) -> list[str]:
 
 
 def with_anchors(app: Sphinx, doctree: nodes.document) -> None:
-    """Gives each row of the glossary an address, and remembers which words there are."""
+    """Gives each row of the glossary an address."""
     if app.env.docname != GLOSSARY:
         return
     table = next(doctree.findall(nodes.table))
@@ -41,20 +42,21 @@ def with_anchors(app: Sphinx, doctree: nodes.document) -> None:
         row["ids"].append(anchor_of(word))
 
 
-def words_of(app: Sphinx) -> dict[str, str]:
-    """Each form of a word, and the address of its row."""
+@cache
+def words_of(app: Sphinx) -> tuple[dict[str, str], re.Pattern[str]]:
+    """Each form of a word with the address of its row, and what finds one in a text."""
     table = next(app.env.get_doctree(GLOSSARY).findall(nodes.table))
     rows = [row.children[0].astext() for row in list(table.findall(nodes.row))[1:]]
-    return {form: anchor_of(row) for row in rows for form in forms(row)}
+    words = {form: anchor_of(row) for row in rows for form in forms(row)}
+    # Longest first: "node blacklist" before "node".
+    either = "|".join(re.escape(form) for form in sorted(words, key=len, reverse=True))
+    return words, re.compile(rf"(?<![\w-])({either})s?(?![\w-])")
 
 
 def with_links(app: Sphinx, doctree: nodes.document, page: str) -> None:
     if page.startswith(WITHOUT_LINKS):
         return
-    words = words_of(app)
-    # Longest first: "node blacklist" before "node".
-    either = "|".join(re.escape(form) for form in sorted(words, key=len, reverse=True))
-    pattern = re.compile(rf"(?<![\w-])({either})s?(?![\w-])")
+    words, pattern = words_of(app)
     seen: set[str] = set()
     for text in list(doctree.findall(nodes.Text)):
         around = parents(text)

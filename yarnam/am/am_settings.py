@@ -43,8 +43,8 @@ class AmSettings:
     """How often the ResourceManager is asked which queue the job is in: an administrator may move
     it. 1,000 jobs ask 17 times a second."""
     closures_period_s: float = 10.0
-    """How often a job looks whether an administrator has cordoned nodes or stopped its queue. One
-    small call of ZooKeeper's."""
+    """How often a job looks whether an administrator has cordoned nodes or stopped its queue: one
+    call of ZooKeeper's where nothing is closed, else up to four."""
     awaited_jobs_period_s: float = 10.0
     """How often a job that waits for others asks the ResourceManager about those that have not
     ended, shortened or prolonged by up to a quarter. 1,000 such jobs ask 100 times a second."""

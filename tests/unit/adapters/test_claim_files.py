@@ -90,8 +90,7 @@ def test_an_hdfs_that_is_away_stops_neither_start_nor_end(
     assert not cluster.files.exists(OUTPUT)
 
 
-def test_a_claim_is_released_when_hdfs_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim_files, "RELEASE_POLL_S", 0.01)
+def test_a_claim_is_released_when_hdfs_is_back() -> None:
     cluster = Cluster()
     cluster.put(OWN)
     cluster.other.fail = fail_on("read", HdfsUnavailable("the NameNode restarts"), times=3)

@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 import hdfs_utils
 from hdfs_utils import FileSystem, HdfsError
 from hdfs_utils import uri as uris
+from hdfs_utils.concurrency.retry import retry
 from hdfs_utils.errors import AlreadyExists, MalformedData, NotFound, PermissionDenied
 from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from yarnam.adapters.hdfs.error_map import hdfs_errors
@@ -39,7 +41,7 @@ AM_LIMITS = hdfs_utils.TimeLimits.all(8.0)
 _ROUNDS = 5
 """Tries to create a claim that others create and remove at the same time."""
 
-RELEASE_LIMIT_S, RELEASE_POLL_S = 30.0, 1.0
+RELEASE_LIMIT_S = 30.0
 """For a NameNode that restarts at a job's end. A claim that stays costs a later submit a question
 to YARN."""
 
@@ -181,15 +183,14 @@ class HeldClaims:
         YARN tells later jobs that this one has ended."""
         deadline = time.monotonic() + RELEASE_LIMIT_S
         for target in self._targets:
-            while True:
-                try:
-                    self._file(target).release(self._claim.key)
-                except (YarnamError, HdfsError) as error:
-                    if _passes(error) and time.monotonic() < deadline:
-                        time.sleep(RELEASE_POLL_S)
-                        continue
-                    log.warning("the claim on %s is not removed: %s", target.uri, error)
-                break
+            left_s = deadline - time.monotonic()
+            try:
+                retry(partial(self._release, target), left_s, is_retriable=_passes)
+            except (YarnamError, HdfsError) as error:
+                log.warning("the claim on %s is not removed: %s", target.uri, error)
+
+    def _release(self, target: ClaimedPath) -> None:
+        self._file(target).release(self._claim.key)
 
     def _held_by(self, file: ClaimFile) -> PathClaim | None:
         for _ in range(_ROUNDS):

@@ -139,10 +139,7 @@ def _file(target: Path) -> Path:
 
 
 def _decoded(line: bytes) -> AllocationVersion:
-    found = decode_json(line, max_bytes=MAX_LINE_BYTES)
-    if not isinstance(found, dict):
-        raise MalformedData("a line is not an object")
-    row = Record(found)
+    row = Record(decode_json(line, max_bytes=MAX_LINE_BYTES), "a line")
     backup = row.text("backup", max_length=255)
     if "/" in backup:
         raise MalformedData("a backup is not beside the file")

@@ -30,8 +30,6 @@ with on_first_use():
 ROOT = "root"
 """Who administers this queue may cordon nodes."""
 
-MAX_REASON = 500
-
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
@@ -89,8 +87,9 @@ class Maintenance:
     def _close(
         self, kind: str, name: str, rights_in: str, reason: str, drain_by_s: float | None
     ) -> Ordered:
-        if len(reason) > MAX_REASON:
-            raise UsageError(f"the reason has {len(reason)} characters; at most {MAX_REASON}")
+        most = closed_places.MAX_REASON
+        if len(reason) > most:
+            raise UsageError(f"the reason has {len(reason)} characters; at most {most}")
         _must_have_zookeeper(self._site)
         must_administer(self._site, rights_in)
         admin = secret_file(self._site.environ, ADMIN_VARIABLE)
