@@ -407,3 +407,16 @@ def test_undo_refuses_a_file_that_was_changed_by_hand(
     (tmp_path / "queues.xml.versions.jsonl").write_text("[1]\n")
     assert yarnam(world, *undo) == 78
     assert "queues.xml.versions.jsonl" in capsys.readouterr().err
+
+
+def test_a_first_file_is_not_said_to_be_changed_by_hand(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(apply_file, "not_taken", lambda *_: ())
+    target, made = tmp_path / "queues.xml", tmp_path / "new.xml"
+    policy = "<defaultQueueSchedulingPolicy>drf</defaultQueueSchedulingPolicy>"
+    made.write_text(f"<allocations>{policy}<queue name='a'/></allocations>")
+    assert yarnam(world, "apply", str(made), "--to", str(target)) == 0
+    capsys.readouterr()
+    assert yarnam(world, "history", "--to", str(target)) == 0
+    assert "there was no file before" in capsys.readouterr().out

@@ -219,7 +219,8 @@ def history(ctx: click.Context, target: str, as_json: bool) -> None:
     for one, changes in rows:
         when = (date_time(one.at_s), one.by, "undo" if one.undid else "apply")
         if changes is None:
-            table.append((*when, "its file is gone or was changed by hand", "", "", ""))
+            lost = "its file is gone or was changed by hand"
+            table.append((*when, lost if one.backup else "there was no file before", "", "", ""))
             continue
         lines = list(_change_rows(changes)) or [("no queue changes", "", "", "")]
         table += [
