@@ -233,8 +233,10 @@ def _point(file: Any, stored: Stored) -> None:
     """Let a ``File`` of Skein's name what is stored; type and visibility stay."""
     scheme, _, rest = stored.uri.partition("://")
     authority, _, path = rest.partition("/")
-    host, _, port = authority.partition(":")
-    file.source.scheme, file.source.host, file.source.port = scheme, host, int(port or 0)
+    host, _, port = authority.rpartition(":")
+    if not port.isdecimal():  # a nameservice, or an IPv6 address in brackets
+        host, port = authority, "0"
+    file.source.scheme, file.source.host, file.source.port = scheme, host, int(port)
     file.source.file = f"/{path}"
     file.size, file.timestamp = stored.size_bytes, stored.modified_ms
 

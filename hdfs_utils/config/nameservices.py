@@ -67,7 +67,9 @@ class Nameservices:
         found = []
         for text in self._per_node("dfs.namenode.rpc-address", authority) or (authority,):
             host, _, port = text.rpartition(":")
-            found.append((host, int(port)) if host else (text, DEFAULT_PORT))
+            has_port = host and port.isdecimal()  # "[::1]" has none
+            name, number = (host, int(port)) if has_port else (text, DEFAULT_PORT)
+            found.append((name.strip("[]"), number))
         return tuple(found)
 
     def web_addresses(self, authority: str) -> tuple[str, ...]:
@@ -81,8 +83,9 @@ class Nameservices:
         found = self._per_node(key, authority)
         if not found and self._is_default(authority) and key in self._properties:
             host, _, port = self._properties[key].rpartition(":")
-            if host in ("", "0.0.0.0"):  # noqa: S104 - what the configuration says, not a bind
-                host = authority.partition(":")[0]
+            if host in ("", "0.0.0.0", "[::]"):  # noqa: S104 - what the configuration says, not a bind
+                host = self.rpc_addresses(authority)[0][0]
+                host = f"[{host}]" if ":" in host else host
             found = (f"{host}:{port}",)
         return tuple(f"{scheme}://{address}" for address in found)
 

@@ -68,6 +68,19 @@ def test_yarns_own_is_used(tmp_path: Path, key: str) -> None:
     assert found == "z1:2181,z2:2181/yarnam/rm1.example"
 
 
+def test_clusters_with_ipv6_addresses_are_apart(tmp_path: Path) -> None:
+    found = {
+        address(
+            tmp_path,
+            hadoop__zk__address="z1:2181",
+            yarn__resourcemanager__address=f"[2001:db8::{host}]:8032",
+        )
+        for host in (1, 2)
+    }
+    assert len(found) == 2
+    assert not any(place.endswith("/default") for place in found)
+
+
 def test_the_environment_comes_first(tmp_path: Path) -> None:
     environ = {"YARNAM_ZOOKEEPER": "z9:2181/dl/turns/"}
     found = address(tmp_path, environ, hadoop__zk__address="z1:2181", **HOST)

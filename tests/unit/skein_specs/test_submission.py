@@ -128,6 +128,28 @@ def test_the_context_starts_skeins_am(spec: skein.ApplicationSpec) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("authority", "host", "port"),
+    [
+        ("nn:8020", "nn", 8020),
+        ("ns1", "ns1", 0),
+        ("[::1]:8020", "[::1]", 8020),
+        ("[::1]", "[::1]", 0),
+    ],
+)
+def test_a_stored_file_is_named_by_host_and_port(
+    spec: skein.ApplicationSpec, authority: str, host: str, port: int
+) -> None:
+    submission = Submission(spec, attempts_interval_s=90.0)
+    stored = {
+        name: replace(each, uri=each.uri.replace("hdfs://nn:8020", f"hdfs://{authority}"))
+        for name, each in stored_for(submission).items()
+    }
+    message = skein_pb2.ApplicationSpec.FromString(submission.completed(stored))
+    source = next(iter(message.services.values())).files["secrets"].source
+    assert (source.host, source.port) == (host, port)
+
+
 def test_class_path() -> None:
     assert class_path(" /a/*, /b ,") == "{{CLASSPATH}}<CPS>./*<CPS>/a/*<CPS>/b"
     assert class_path("").startswith("{{CLASSPATH}}<CPS>./*<CPS>{{HADOOP_CONF_DIR}}<CPS>")

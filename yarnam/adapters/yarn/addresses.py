@@ -172,7 +172,8 @@ def _cluster_name(settings: Mapping[str, str]) -> str:
         "yarn.resourcemanager.address",
         "yarn.resourcemanager.webapp.address",
     ):
-        name = re.sub(r"[^A-Za-z0-9._-]", "_", settings.get(key, "").partition(":")[0])
+        host = re.sub(r":\d*$", "", settings.get(key, ""))
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", host)
         if name.strip("._"):
             return name
     return "default"

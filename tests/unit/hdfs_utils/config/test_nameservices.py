@@ -41,6 +41,16 @@ def test_one_host() -> None:
     assert found.web_addresses("host:1") == ()
 
 
+@pytest.mark.parametrize("authority", ["[::1]:8021", "[::1]"])
+def test_an_ipv6_address_is_not_cut_at_its_first_colon(authority: str) -> None:
+    found = names(
+        f"hdfs://{authority}",
+        **{"fs.defaultFS": f"hdfs://{authority}", "dfs.namenode.http-address": "[::]:9870"},
+    )
+    assert found.rpc_addresses(authority) == (("::1", 8021 if "8021" in authority else 8020),)
+    assert found.web_addresses(authority) == ("http://[::1]:9870",)
+
+
 def test_a_mount_table_takes_the_longest_mount() -> None:
     found = names("viewfs://all")
     assert str(found.resolve("/data/a")) == "hdfs://ns1/big/a"
