@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from yarnam.cluster import machine_users
 from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord
 from yarnam.cluster.daemons import daemon_probes
 from yarnam.cluster.daemons.daemon_processes import read_record
@@ -51,6 +52,8 @@ class ClusterStatus:
     nodes: tuple[NodeStatus, ...]
     hdfs: str
     problems: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    """What does not keep jobs from running: other people who could use the cluster, say."""
 
     @property
     def resident_mib(self) -> float:
@@ -84,6 +87,10 @@ def cluster_status(record: ClusterRecord) -> ClusterStatus:
         except daemon_probes.NotReady as missing:
             problems.append(str(missing))
     nodes = _nodes(plan, states)
+    exposure = machine_users.open_to_all(
+        secure=plan.shape.secure, has_zookeeper=plan.shape.zookeeper
+    )
+    danger = machine_users.danger_from_others(machine_users.read_machine(), exposure)
     problems += [f"{node.name} is {node.state}" for node in nodes if node.state != "RUNNING"]
     return ClusterStatus(
         name=plan.name,
@@ -98,6 +105,7 @@ def cluster_status(record: ClusterRecord) -> ClusterStatus:
         nodes=nodes,
         hdfs=hdfs,
         problems=tuple(problems),
+        warnings=(danger,) if danger else (),
     )
 
 

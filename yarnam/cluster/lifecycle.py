@@ -54,8 +54,13 @@ def up(
     where other people use the machine, unless the user knows: ``shared_machine``."""
     if not Path("/proc").is_dir():
         raise BadConfig("the embedded cluster needs Linux (127.0.0.0/8 and /proc)")
-    if not living_processes(paths):
-        exposure = machine_users.open_to_all(secure=shape.secure, has_zookeeper=shape.zookeeper)
+    exposure = machine_users.open_to_all(secure=shape.secure, has_zookeeper=shape.zookeeper)
+    if living_processes(paths):
+        # People may have logged in since the cluster was started.
+        facts = machine_users.read_machine()
+        if not shared_machine and (danger := machine_users.danger_from_others(facts, exposure)):
+            reporter.message(f"warning: {danger}. To end it: yarnam cluster down")
+    else:
         if not shared_machine:
             machine_users.refuse_shared_machine(machine_users.read_machine(), exposure)
         if exposure:

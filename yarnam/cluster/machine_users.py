@@ -74,19 +74,22 @@ def open_to_all(*, secure: bool, has_zookeeper: bool) -> str:
 
 def refuse_shared_machine(facts: MachineFacts, exposure: str = OPEN_TO_ALL) -> None:
     """Raises BadConfig where other people use the machine, and something is open to them."""
-    if not exposure:
-        return
-    people = other_people(facts)
-    if not people:
-        return
+    if danger := danger_from_others(facts, exposure):
+        raise BadConfig(
+            danger,
+            hint=(
+                "Use a machine or a container of your own. To start it all the same, give "
+                f"--shared-machine, or set {VARIABLE}=yes."
+            ),
+        )
+
+
+def danger_from_others(facts: MachineFacts, exposure: str) -> str:
+    """Who else uses the machine, and what is open to them; empty if nobody does, or nothing is."""
+    people = other_people(facts) if exposure else ()
     more = f" and {len(people) - _SHOWN} more" if len(people) > _SHOWN else ""
-    raise BadConfig(
-        f"other people use this machine ({', '.join(people[:_SHOWN])}{more}): {exposure}",
-        hint=(
-            "Use a machine or a container of your own. To start it all the same, give "
-            f"--shared-machine, or set {VARIABLE}=yes."
-        ),
-    )
+    names = f"{', '.join(people[:_SHOWN])}{more}"
+    return f"other people use this machine ({names}): {exposure}" if people else ""
 
 
 def read_machine(

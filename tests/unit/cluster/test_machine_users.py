@@ -136,8 +136,9 @@ def test_a_start_beside_others_has_to_be_asked_for(
         assert "every user of this machine can run programs as you" in said
 
 
-def test_a_cluster_that_is_up_is_used_without_a_question(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("shared_machine", [False, True])
+def test_a_cluster_that_is_up_is_used_and_says_who_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_machine: bool
 ) -> None:
     def fetch(*_: object, **__: object) -> None:
         raise Fetched
@@ -145,8 +146,18 @@ def test_a_cluster_that_is_up_is_used_without_a_question(
     monkeypatch.setattr(prepare, "software", fetch)
     monkeypatch.setattr(lifecycle, "living_processes", lambda paths: ["nn"])
     monkeypatch.setattr(machine_users, "read_machine", lambda: facts(ANN, {1001}))
+    monkeypatch.delenv("YARNAM_SHARED_MACHINE", raising=False)
+    messages = Messages()
     with pytest.raises(Fetched):
-        EmbeddedCluster(ClusterShape(), state_root=tmp_path).up()
+        EmbeddedCluster(
+            ClusterShape(),
+            state_root=tmp_path,
+            reporter=messages,  # type: ignore[arg-type]
+            shared_machine=shared_machine,
+        ).up()
+    assert [
+        text.startswith("warning: other people use this machine (bob)") for text in messages.said
+    ] == ([] if shared_machine else [True])
 
 
 def test_what_is_open_to_them_depends_on_kerberos() -> None:

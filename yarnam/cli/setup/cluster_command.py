@@ -245,6 +245,8 @@ def _print_status(found: ClusterStatus) -> None:
     print_table(headers, [_node_row(node) for node in found.nodes])
     for problem in found.problems:
         print_line(f"problem: {problem}")
+    for warning in found.warnings:
+        print_line(f"warning: {warning}")
 
 
 def _memory(daemon: DaemonStatus) -> str:
