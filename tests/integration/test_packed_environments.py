@@ -13,15 +13,32 @@ import pytest
 from tests.integration.framework_venvs import framework_python
 from tests.integration.submit_world import SubmitWorld
 from tests.unit.client.environments.test_packed_environment import wheel
+from yarnam.client.environments.environment_layers import LEAST_LAYER_BYTES
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.timeout(900)]
 
-PRINT = "import sys, tiny; print('prefix', sys.prefix); tiny.main()"
+PRINT = """
+import sys, tiny
+print('prefix', sys.prefix)
+tiny.main()
+try:
+    import large, os
+    print(os.listdir(os.path.dirname(large.__file__)))
+except ImportError:
+    pass
+"""
 
 
 def requirements(folder: Path) -> dict[str, str]:
     path = folder / "requirements.txt"
     path.write_text(f"./{wheel(folder).name}\n")
+    return {"requirements": str(path)}
+
+
+def with_layer(folder: Path) -> dict[str, str]:
+    large = wheel(folder, "large", more={"large_data/x.bin": "x" * LEAST_LAYER_BYTES})
+    path = folder / "requirements.txt"
+    path.write_text(f"./{wheel(folder).name}\n./{large.name}\n")
     return {"requirements": str(path)}
 
 
@@ -45,6 +62,7 @@ def pex(folder: Path) -> dict[str, str]:
     "make",
     [
         pytest.param(requirements, id="requirements", marks=pytest.mark.long),
+        pytest.param(with_layer, id="layer", marks=pytest.mark.long),
         pytest.param(venv, id="venv", marks=pytest.mark.long),
         pytest.param(pex, id="pex", marks=pytest.mark.frameworks),
     ],
@@ -64,6 +82,7 @@ def test_a_job_runs_in_it_and_the_next_one_finds_it(
         # Beside the container, and not where it was made.
         assert "prefix" in logs
         assert "/environment" in logs
+        assert ("large_data" in logs) == (make is with_layer)
         assert str(submit_world.folder) not in logs
 
 

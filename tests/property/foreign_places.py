@@ -67,7 +67,8 @@ from yarnam.agent import metrics_inbox
 from yarnam.agent.data import input_gateway
 from yarnam.agent.launch import flight_recorder, log_evidence
 from yarnam.agent.resources import gpu_leases
-from yarnam.client.environments import environment_check, environment_probe
+from yarnam.client.environments import environment_check
+from yarnam.client.environments.programs import environment_probe
 from yarnam.client.functions import call_results
 from yarnam.client.monitor.aggregated_logs import parse_log_dump
 from yarnam.client.monitor.yarn_status import verdict_from_yarn, yarn_status

@@ -103,13 +103,14 @@ def runtime(place: Path) -> object:
 
 
 def environment(place: Path) -> object:
-    def fill(tree: Path, _: Callable[[str], None]) -> None:
+    def fill(tree: Path, *_: object) -> None:
         (tree / "bin").mkdir()
         (tree / "bin" / "python").write_text("#!")
 
     cache = place / "cache" / "yarnam"
     with full_disk_named(place):
-        return packed(build_environment(Recipe("k", fill), cache, lambda _: None, no_progress))
+        (archive,) = build_environment(Recipe("k", fill), cache, lambda _: None, no_progress)
+        return packed(archive)
 
 
 def world_with_code(place: Path) -> World:

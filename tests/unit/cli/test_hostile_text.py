@@ -30,7 +30,7 @@ from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.cli.catalog import ENTRIES
 from yarnam.cli.shell import Shell, run
 from yarnam.client import Client, Job, LogPiece
-from yarnam.client.environments.environment_probe import MARK
+from yarnam.client.environments.programs.environment_probe import MARK
 from yarnam.client.planning.snapshot_file import save_snapshot
 from yarnam.client.queues import maintenance
 from yarnam.client.site import Site

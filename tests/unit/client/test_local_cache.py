@@ -15,6 +15,7 @@ from yarnam.client.environments.local_cache import (
     CachedArchive,
     clear_cache,
     is_cached,
+    remove_unused,
     surplus,
 )
 from yarnam.errors import BadConfig
@@ -88,3 +89,17 @@ def test_what_is_used_again_stays(tmp_path: Path) -> None:
     clear_cache(tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == ["building-now", "used.tar.gz"]
     clear_cache(tmp_path / "nowhere")
+
+
+def test_what_was_not_used_for_a_while_is_removed_when_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "environments"
+    folder.mkdir()
+    for name, age_s in (("old", 3000.0), ("new", 10.0)):
+        (folder / name).write_bytes(b"12")
+        used_s = time.time() - age_s
+        os.utime(folder / name, (used_s, used_s))
+    (found,) = remove_unused(tmp_path, 1000.0, is_trial=True)
+    assert (found.path.name, found.size_bytes) == ("old", 2)
+    assert len(list(folder.iterdir())) == 2
+    assert [each.path for each in remove_unused(tmp_path, 1000.0)] == [found.path]
+    assert [path.name for path in folder.iterdir()] == ["new"]

@@ -18,6 +18,7 @@ from yarnam.agent.launch.workspace import (
     Program,
     Workspace,
     find_program,
+    layers_of,
     make_workspace,
     search_path,
 )
@@ -229,6 +230,8 @@ def process_environment(
     env["YARNAM_STOP_FILE"] = str(context.stop_file)
     if (local := context.container / protocol.LOCAL_INPUTS).exists():
         env["YARNAM_LOCAL_INPUTS"] = str(local)
+    if layers := layers_of(context.container):
+        env[protocol.ENV_LAYERS] = ":".join(layers)
     env[protocol.ENV_SDK] = _sdk_settings(env.get(protocol.ENV_SDK, "{}"), context)
     if (members := context.container / MEMBERS_FILE).exists():
         env["YARNAM_MEMBERS_FILE"] = str(members)

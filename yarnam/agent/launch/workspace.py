@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from yarnam.agent.task_config import TaskJob
-from yarnam.wire.protocol import LOCAL_CODE, LOCAL_ENVIRONMENT
+from yarnam.wire.protocol import LAYER_PREFIX, LOCAL_CODE, LOCAL_ENVIRONMENT
 
 WORK = "work"
 BIN = ".yarnam-bin"
@@ -81,6 +81,11 @@ def find_python(container: Path, job: TaskJob, path: str) -> UserPython:
     if found is None:
         return UserPython(None, f"{name} is not on PATH ({path})")
     return UserPython(Path(found))
+
+
+def layers_of(container: Path) -> list[str]:
+    """The unpacked layers of the environment, whose interpreter adds them to its path."""
+    return sorted(str(path) for path in container.glob(f"{LAYER_PREFIX}*"))
 
 
 def _write_wrapper(wrapper: Path, python: Path) -> None:

@@ -1,7 +1,8 @@
-"""``yarnam env``: try a job's environment, and clear environments stored on HDFS."""
+"""``yarnam env``: try a job's environment, and clear stored environments."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,12 @@ from yarnam.errors import ExitCode, UsageError, UserFailed
 
 if TYPE_CHECKING:
     from yarnam.client.environments.environment_check import EnvironmentReport
+    from yarnam.client.environments.local_cache import CachedArchive
     from yarnam.client.environments.stored_archives import StoredArchive
 
 with on_first_use():
-    from yarnam.client.environments import environment_check, stored_archives
+    from yarnam.client.environments import environment_check, local_cache, stored_archives
+    from yarnam.client.site import cache_dir
     from yarnam.spec.values import units
 
 UNUSED = "30d"
@@ -34,7 +37,7 @@ UNUSED = "30d"
 
 @click.group("env")
 def command() -> None:
-    """Check jobs' environments, and clear those stored on HDFS."""
+    """Check jobs' environments, and clear those that are stored."""
 
 
 @command.command("check")
@@ -120,21 +123,39 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     "--unused-for", default=UNUSED, show_default=True, help="Since the last job that used it."
 )
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
+@click.option("--local", is_flag=True, help="On this machine (~/.cache/yarnam), and not on HDFS.")
 @json_option
 @click.pass_context
-def collect(ctx: click.Context, unused_for: str, dry_run: bool, as_json: bool) -> None:
+def collect(ctx: click.Context, unused_for: str, dry_run: bool, local: bool, as_json: bool) -> None:
     """Remove archives that no job has used for a while.
 
-    Never removes what a job uses that has not ended. A later submit makes again what it misses.
+    Never removes from HDFS what a job uses that has not ended. A later submit makes again what it
+    misses.
     """
     unused_s = _seconds(unused_for, "--unused-for")
-    with open_client(ctx) as client:
-        found = stored_archives.remove_unused(client.site, unused_s, is_trial=dry_run)
-    _print_archives(found, as_json=as_json)
+    if local:
+        cached = local_cache.remove_unused(cache_dir(os.environ), unused_s, is_trial=dry_run)
+        _print_cached(cached, as_json=as_json)
+        sizes = [each.size_bytes for each in cached]
+    else:
+        with open_client(ctx) as client:
+            stored = stored_archives.remove_unused(client.site, unused_s, is_trial=dry_run)
+        _print_archives(stored, as_json=as_json)
+        sizes = [each.size_bytes for each in stored]
     if not as_json:
-        size = sum(each.size_bytes for each in found) / 1e6
         what = "would be removed" if dry_run else "removed"
-        print_note(f"Archives {what}: {len(found)} ({size:.1f} MB).")
+        print_note(f"Archives {what}: {len(sizes)} ({sum(sizes) / 1e6:.1f} MB).")
+
+
+def _print_cached(found: list[CachedArchive], *, as_json: bool) -> None:
+    if as_json:
+        print_json([{**asdict(each), "path": str(each.path)} for each in found])
+    elif found:
+        rows = [
+            (each.path.name, f"{each.size_bytes / 1e6:.1f} MB", clock_time(each.used_at_s))
+            for each in found
+        ]
+        print_table(("NAME", "SIZE", "LAST USE"), rows)
 
 
 def _print_archives(found: list[StoredArchive], *, as_json: bool) -> None:

@@ -19,6 +19,7 @@ from yarnam.adapters.skein.driver import is_driver_wanted
 from yarnam.adapters.yarn.addresses import read_settings, zookeeper_credentials
 from yarnam.client.doctor.finding import Finding, Health, fail, ok, warn
 from yarnam.client.doctor.kerberos_check import check_ticket, site_realms
+from yarnam.client.doctor.node_cache_check import check_node_cache
 from yarnam.client.doctor.open_doors import open_doors
 from yarnam.client.doctor.private_files import check_secret_files, check_stored_code
 from yarnam.client.doctor.scheduler_settings import check_capacity, check_scheduler
@@ -70,6 +71,7 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
         lambda: _heartbeats(site),
         lambda: _security(site),
         lambda: _stored_code(site),
+        lambda: _node_cache(site),
         lambda: _secret_files(site),
         _runtime,
     ]
@@ -491,6 +493,11 @@ def _security(site: Site) -> Finding:
 @_named("Code on HDFS")
 def _stored_code(site: Site) -> Finding:
     return check_stored_code(site)
+
+
+@_named("Cache of the nodes")
+def _node_cache(site: Site) -> Finding:
+    return check_node_cache(site, _snapshot(site))
 
 
 @_named("Secret files")

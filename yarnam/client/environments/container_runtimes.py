@@ -1,4 +1,4 @@
-"""Whether the site's NodeManagers start containers from images."""
+"""What the site's NodeManagers are configured for: containers from images, say."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ MOST_ASKED = 3
 def check_runtime(site: Site, image: ContainerImage, snapshot: ClusterSnapshot) -> None:
     """Raises BadSpec, with the reason from a NodeManager's configuration, if it does not have the
     image's runtime; Unavailable if none has answered."""
+    address, settings = node_configuration(site, snapshot)
+    if reason := why_not(image, settings):
+        raise BadSpec(
+            f"environment: {image.runtime.value}: not on this cluster: {reason} (the "
+            f"NodeManager at {address})",
+            hint="Ask the administrators for it; or leave the image out: requirements, lock and"
+            " venv bring a Python to the nodes.",
+        )
+
+
+def node_configuration(site: Site, snapshot: ClusterSnapshot) -> tuple[str, Mapping[str, str]]:
+    """The address of the first NodeManager that answers, and its settings. Raises Unavailable."""
     nodes = [node.http_address for node in snapshot.nodes if node.is_usable and node.http_address]
     scheme = site.rm.url.partition(":")[0]
     failures = []
     for address in nodes[:MOST_ASKED]:
         try:
-            settings = site.node_settings(address, scheme)
+            return address, site.node_settings(address, scheme)
         except Unavailable as error:
             failures.append(error.message)
-            continue
-        if reason := why_not(image, settings):
-            raise BadSpec(
-                f"environment: {image.runtime.value}: not on this cluster: {reason} (the "
-                f"NodeManager at {address})",
-                hint="Ask the administrators for it; or leave the image out: requirements, lock and"
-                " venv bring a Python to the nodes.",
-            )
-        return
     raise Unavailable(
-        f"no NodeManager says whether it has the {image.runtime.value} runtime: "
-        f"{'; '.join(failures) or 'none has a web address'}"
+        f"no NodeManager shows its configuration: {'; '.join(failures) or 'none has a web address'}"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_record
-from yarnam.client.environments import environment_probe
+from yarnam.client.environments.programs import environment_probe
 from yarnam.core.model.job_spec import (
     CheckpointSpec,
     JobSpec,

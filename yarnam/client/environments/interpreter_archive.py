@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hdfs_utils.transfer import NoProgress, Progress
-from yarnam.client.environments.interpreter_facts import interpreter_facts
 from yarnam.client.environments.local_cache import BUILDING_PREFIX, is_cached
+from yarnam.client.environments.programs.interpreter_facts import interpreter_facts
 from yarnam.client.environments.runtime_archive import anonymous_entry, reproducible_tar
 from yarnam.client.environments.shared_libraries import (
     least_glibc,

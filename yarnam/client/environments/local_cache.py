@@ -105,16 +105,32 @@ def is_cached(archive: Path) -> bool:
 def clear_cache(cache: Path, now_s: float | None = None) -> None:
     """Remove unused archives, and what killed builders have left. Raises nothing."""
     at_s = time.time() if now_s is None else now_s
+    for each in surplus(_archives(cache, at_s), at_s):
+        with suppress(OSError):
+            each.path.unlink()
+
+
+def remove_unused(cache: Path, unused_s: float, *, is_trial: bool = False) -> list[CachedArchive]:
+    """Remove the archives that no submit has used for ``unused_s`` seconds, and return them.
+    ``is_trial``: removes nothing. Raises OSError."""
+    at_s = time.time()
+    found = [each for each in _archives(cache, at_s) if at_s - each.used_at_s >= unused_s]
+    if not is_trial:
+        for each in found:
+            each.path.unlink(missing_ok=True)
+    return sorted(found, key=lambda each: each.used_at_s)
+
+
+def _archives(cache: Path, now_s: float) -> list[CachedArchive]:
+    """Removes what killed builders have left."""
     archives = []
     for folder in _FOLDERS:
         with suppress(OSError):
             for path in (cache / folder).iterdir():
                 status = path.lstat()
                 if path.name.startswith(BUILDING_PREFIX):
-                    if at_s - status.st_mtime > IN_USE_S:
+                    if now_s - status.st_mtime > IN_USE_S:
                         shutil.rmtree(path, ignore_errors=True)
                 elif path.is_file():
                     archives.append(CachedArchive(path, status.st_size, status.st_mtime))
-    for each in surplus(archives, at_s):
-        with suppress(OSError):
-            each.path.unlink()
+    return archives

@@ -1,8 +1,9 @@
-"""Environments that submit makes: an interpreter with packages, as one archive for all nodes.
+"""Environments that submit makes: an interpreter with packages, as an archive for all nodes, and
+layers with its large packages.
 
 Each is named by what it is made from, so that it is made once and stored once. The tree is that of
 ``interpreter_archive``, with packages in ``lib/python3.X/site-packages``; a conda environment is as
-conda-pack has it.
+conda-pack has it, and has no layers.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shutil
 import subprocess
 import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hdfs_utils.transfer import Progress
-from yarnam.client.environments import conda_environments
+from yarnam.client.environments import conda_environments, environment_layers
+from yarnam.client.environments.environment_layers import requirement_blocks, without_packages
 from yarnam.client.environments.interpreter_archive import (
     Interpreter,
     build_interpreter,
@@ -61,7 +64,7 @@ from yarnam.core.model.job_spec import PackedFrom, PackSource
 from yarnam.errors import BadConfig, BadSpec
 from yarnam.errors.full_disks import full_disk_in
 
-FORMAT = 2
+FORMAT = 3
 """Goes into the name: raise it when what is packed changes."""
 
 RESOLVED_FOR_S = 3600.0
@@ -70,6 +73,7 @@ RESOLVED_FOR_S = 3600.0
 PEX_LIMIT_S = 600.0
 """The time for a PEX file's own start, which unpacks it."""
 
+_SHOWN = 5
 _GZIP_LEVEL = 1
 """Shared libraries are most of it."""
 
@@ -81,15 +85,20 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How an environment is made: ``fill`` puts it into an empty directory, and may say what it
-    does. Raises BadSpec, BadConfig."""
+    """How an environment is made: ``fill`` puts it into an empty directory without the packages of
+    these names, and may say what it does. Raises BadSpec, BadConfig."""
 
     key: str
-    fill: Callable[[Path, Report], None]
+    fill: Callable[[Path, Report, frozenset[str]], None]
+    interpreter: Interpreter | None = None
+    """``None`` if it cannot have layers."""
+    blocks: Mapping[str, str] = field(default_factory=dict)
+    """Resolved requirements by the names of packages, as far as their versions are exact."""
 
     @property
     def file_name(self) -> str:
-        return f"{self.key}.tar.gz"
+        """Of one without layers."""
+        return environment_layers.environment_name(self.key)
 
 
 def recipe_of(given: PackedFrom, cache: Path, environ: Mapping[str, str]) -> Recipe:
@@ -98,34 +107,116 @@ def recipe_of(given: PackedFrom, cache: Path, environ: Mapping[str, str]) -> Rec
     if given.kind is PackSource.CONDA:
         tool = conda_environments.find_tools(environ)
         key = _key(given, conda_environments.parts(source))
-        return Recipe(key, lambda tree, report: conda_environments.fill(tool, source, tree, report))
+        return Recipe(
+            key, lambda tree, report, _: conda_environments.fill(tool, source, tree, report)
+        )
     if given.kind is PackSource.VENV:
         return _of_venv(given, find_venv(given.path, environ), cache)
     interpreter = own_interpreter()
     if given.kind is PackSource.PEX:
         key = _key(given, [interpreter.key.encode(), source.read_bytes()])
-        return Recipe(key, lambda tree, _: _fill_from_pex(interpreter, source, cache, tree))
+        return Recipe(
+            key, lambda tree, *_: _fill_from_pex(interpreter, source, cache, tree), interpreter
+        )
     return _of_requirements(given, source, interpreter, cache, environ)
 
 
 def build_environment(
     recipe: Recipe, cache: Path, report: Report, open_progress: OpenProgress
-) -> Path:
-    """The archive in the local cache, made there if it is not. Safe under concurrent builders.
-    Raises BadSpec, BadConfig."""
-    target = cache / "environments" / recipe.file_name
-    if is_cached(target):
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=BUILDING_PREFIX) as scratch:
+) -> list[Path]:
+    """The archive in the local cache and those of its layers, made there if they are not. Safe
+    under concurrent builders. Raises BadSpec, BadConfig."""
+    folder = cache / "environments"
+    if found := _cached(folder, recipe.key):
+        return found
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=BUILDING_PREFIX) as scratch:
         tree = Path(scratch) / "tree"
-        tree.mkdir()
-        recipe.fill(tree, report)
-        archive = Path(scratch) / recipe.file_name
+        layers = _fill(recipe, folder, tree, report)
+        if recipe.interpreter is not None:
+            site = _site_of(tree, recipe.interpreter)
+            layers += _new_layer(recipe, folder, tree, Path(scratch), report, open_progress)
+            if layers:
+                environment_layers.add_hook(site)
+            report("Compiling the modules")
+            compile_tree(tree / "bin" / recipe.interpreter.name, site)
+        name = environment_layers.environment_name(recipe.key, layers)
+        archive = Path(scratch) / name
         with open_progress("Packing the environment") as progress:
             pack_tree(tree, archive, _GZIP_LEVEL, progress)
-        archive.replace(target)
-    return target
+        archive.replace(folder / name)
+    return [folder / name, *layers]
+
+
+def _cached(folder: Path, key: str) -> list[Path]:
+    for path in sorted(folder.glob(f"{key}*{environment_layers.ARCHIVE_SUFFIX}")):
+        found = [path, *(folder / name for name in environment_layers.layers_named(path.name))]
+        if all(map(is_cached, found)):
+            return found
+    return []
+
+
+def _fill(recipe: Recipe, folder: Path, tree: Path, report: Report) -> list[Path]:
+    """Fill the new directory ``tree``, without what earlier layers hold; returns these."""
+    interpreter = recipe.interpreter
+    notes = (
+        environment_layers.usable_layers(folder, interpreter.key, recipe.blocks)
+        if interpreter is not None
+        else []
+    )
+    left_out = frozenset(name for note in notes for name in note.names)
+    if left_out:
+        size = sum(note.archive.stat().st_size for note in notes) / 1e6
+        report(f"Using {len(left_out)} packages of earlier environments again ({size:.0f} MB)")
+    tree.mkdir()
+    recipe.fill(tree, report, left_out)
+    if interpreter is None or not notes:
+        return []
+    installed = environment_layers.installed_packages(_site_of(tree, interpreter))
+    if not environment_layers.is_apart(installed, notes):
+        report("The other packages belong beside them: everything is installed again")
+        shutil.rmtree(tree)
+        tree.mkdir()
+        recipe.fill(tree, report, frozenset())
+        return []
+    for note in notes:
+        for name, code in note.scripts.items():
+            program = tree / "bin" / name
+            if not program.exists():
+                program.write_bytes(code)
+                program.chmod(0o755)
+    return [note.archive for note in notes]
+
+
+def _new_layer(
+    recipe: Recipe,
+    folder: Path,
+    tree: Path,
+    scratch: Path,
+    report: Report,
+    open_progress: OpenProgress,
+) -> list[Path]:
+    """Take the large packages out of ``tree`` into a layer's archive; empty if there are none."""
+    interpreter = recipe.interpreter
+    assert interpreter is not None
+    site = _site_of(tree, interpreter)
+    installed = environment_layers.installed_packages(site)
+    count = sum(len(each.files) for each in installed)
+    report(f"Installed {count} files, {sum(each.size_bytes for each in installed) / 1e6:.0f} MB")
+    large = environment_layers.large_packages(installed)
+    if not large:
+        return []
+    name = environment_layers.layer_name(interpreter.key, large)
+    layer, archive = scratch / "layer", scratch / name
+    environment_layers.take_out(tree, site, large, layer)
+    if not is_cached(folder / name):
+        report(f"Compiling the modules of {', '.join(each.name for each in large[:_SHOWN])}")
+        compile_tree(tree / "bin" / interpreter.name, layer / environment_layers.SITE)
+        with open_progress(f"Packing {len(large)} large packages") as progress:
+            pack_tree(layer, archive, _GZIP_LEVEL, progress)
+        archive.replace(folder / name)
+        environment_layers.write_note(folder / name, interpreter.key, large, recipe.blocks, layer)
+    return [folder / name]
 
 
 def _key(given: PackedFrom, parts: Sequence[bytes]) -> str:
@@ -164,20 +255,26 @@ def _of_requirements(
         resolved = _resolved(source, lines, interpreter, note)
         parts.append(resolved.encode())
 
-    def fill(tree: Path, report: Report) -> None:
+    blocks = requirement_blocks(resolved)
+
+    def fill(tree: Path, report: Report, left_out: frozenset[str]) -> None:
         python = _copy_of(interpreter, cache, tree)
-        report(f"Installing the packages of {source.name}")
+        report(
+            f"Installing the packages of {source.name}; then they are compiled, packed and uploaded"
+        )
         if given.kind is PackSource.LOCK:
             _install_lock(python, source, lines, tree)
         else:
             # Not in the environment, which others may read: URLs may have passwords.
             file = tree.parent / "resolved.txt"
             options = option_lines(lines) if is_plain else []
-            file.write_text("\n".join([*options, resolved]), encoding="utf-8")
-            install(python, source, file, lines, with_hashes=_has_all_hashes(resolved))
-        _finish(tree, interpreter)
+            wanted = without_packages(resolved, left_out)
+            file.write_text("\n".join([*options, *wanted]), encoding="utf-8")
+            if wanted:
+                install(python, source, file, lines, with_hashes=_has_all_hashes(resolved))
+        make_scripts_relative(tree / "bin")
 
-    return Recipe(_key(given, parts), fill)
+    return Recipe(_key(given, parts), fill, interpreter, blocks)
 
 
 def _resolved(
@@ -230,13 +327,13 @@ def _of_venv(given: PackedFrom, folder: Path, cache: Path) -> Recipe:
     refuse_what_stays_here(site)
     parts = [interpreter.key.encode(), fingerprint([site, folder / "bin"]).encode()]
 
-    def fill(tree: Path, _: Report) -> None:
+    def fill(tree: Path, *_: object) -> None:
         _copy_of(interpreter, cache, tree)
         copy_packages(site, _site_of(tree, interpreter), ["pip", "pip-*"])
         copy_scripts(folder / "bin", tree / "bin")
-        _finish(tree, interpreter)
+        make_scripts_relative(tree / "bin")
 
-    return Recipe(_key(given, parts), fill)
+    return Recipe(_key(given, parts), fill, interpreter)
 
 
 def _fill_from_pex(interpreter: Interpreter, pex: Path, cache: Path, tree: Path) -> None:
@@ -262,7 +359,7 @@ def _fill_from_pex(interpreter: Interpreter, pex: Path, cache: Path, tree: Path)
         for entry in done.stdout.splitlines():
             if Path(entry).is_dir():
                 copy_packages(Path(entry), _site_of(tree, interpreter), own)
-    _finish(tree, interpreter)
+    make_scripts_relative(tree / "bin")
 
 
 def _copy_of(interpreter: Interpreter, cache: Path, tree: Path) -> Path:
@@ -275,8 +372,3 @@ def _copy_of(interpreter: Interpreter, cache: Path, tree: Path) -> Path:
 
 def _site_of(tree: Path, interpreter: Interpreter) -> Path:
     return tree / "lib" / interpreter.name / "site-packages"
-
-
-def _finish(tree: Path, interpreter: Interpreter) -> None:
-    make_scripts_relative(tree / "bin")
-    compile_tree(tree / "bin" / interpreter.name, _site_of(tree, interpreter))

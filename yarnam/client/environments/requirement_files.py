@@ -94,11 +94,11 @@ def local_wheels(folder: Path, lines: list[RequirementLine]) -> list[Path]:
 
 def lines_named_in(message: str, lines: list[RequirementLine]) -> list[RequirementLine]:
     """The lines whose package an installer's message names, first as they are in the file."""
-    words = {_normal(word) for word in re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*", message)}
-    words |= {_normal(re.split(r"[=<>!~]", word)[0]) for word in message.split()}
-    return [line for line in lines if (m := _NAME.search(line.text)) and _normal(m[1]) in words]
+    words = {normalized(word) for word in re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*", message)}
+    words |= {normalized(re.split(r"[=<>!~]", word)[0]) for word in message.split()}
+    return [line for line in lines if (m := _NAME.search(line.text)) and normalized(m[1]) in words]
 
 
-def _normal(name: str) -> str:
+def normalized(name: str) -> str:
     """PEP 503; a full stop may end a sentence."""
     return re.sub(r"[-_.]+", "-", name.rstrip(".,:;")).lower()

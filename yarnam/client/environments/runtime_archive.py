@@ -12,6 +12,7 @@ import gzip
 import hashlib
 import importlib.metadata
 import importlib.util
+import io
 import os
 import platform
 import py_compile
@@ -20,10 +21,13 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 from yarnam.client.environments.local_cache import BUILDING_PREFIX, is_cached
 from yarnam.errors import BadConfig
@@ -84,6 +88,10 @@ def python_version() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
+_MEMBER_BYTES = 4 << 20
+"""As large as a member has to be for its head and the lost context to cost nothing."""
+
+
 def runtime_source(own_packages: Sequence[str] = OWN_PACKAGES) -> RuntimeSource:
     """Read the installed packages: hashes the sources of ``own_packages`` and the RECORD of each
     distribution that they need."""
@@ -124,13 +132,61 @@ def build_runtime(source: RuntimeSource, cache: Path) -> Path:
 
 @contextmanager
 def reproducible_tar(archive: Path, gzip_level: int) -> Iterator[tarfile.TarFile]:
-    """A new tar.gz whose bytes depend only on the entries that are added."""
+    """A new tar.gz whose bytes depend only on the entries that are added. All cores compress."""
     with (
         archive.open("wb") as raw,
-        gzip.GzipFile("", "wb", gzip_level, raw, mtime=0) as packed,
+        _GzipMembers(raw, gzip_level) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         yield tar
+
+
+class _GzipMembers(io.RawIOBase):
+    """Compresses pieces of a stream in parallel, each to a gzip file of its own: RFC 1952 lets
+    readers take several in a row as one, and gzip and Java do."""
+
+    def __init__(self, raw: IO[bytes], level: int) -> None:
+        self._raw = raw
+        self._level = level
+        self._pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="gzip")
+        self._written = 0
+        self._piece = bytearray()
+        self._compressed: deque[Future[bytes]] = deque()
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        for start in range(0, len(view), _MEMBER_BYTES):
+            self._piece += view[start : start + _MEMBER_BYTES]
+            if len(self._piece) >= _MEMBER_BYTES:
+                self._send()
+        self._written += len(view)
+        return len(view)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            if self._piece or not self._compressed:
+                self._send()
+            self._drain(0)
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+            super().close()
+
+    def _send(self) -> None:
+        piece, self._piece = bytes(self._piece), bytearray()
+        self._compressed.append(self._pool.submit(gzip.compress, piece, self._level, mtime=0))
+        self._drain(2 * (os.cpu_count() or 1))
+
+    def _drain(self, most: int) -> None:
+        while len(self._compressed) > most:
+            self._raw.write(self._compressed.popleft().result())
 
 
 def anonymous_entry(entry: tarfile.TarInfo) -> tarfile.TarInfo:

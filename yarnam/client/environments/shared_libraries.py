@@ -49,6 +49,13 @@ def set_run_path(files: Iterable[Path], run_path: str) -> None:
         _run([_patchelf(), "--force-rpath", "--set-rpath", run_path, str(file)])
 
 
+def run_paths(file: Path) -> list[str]:
+    """Where a library looks for others; empty if it does not say, or is not a library."""
+    said = _run([_patchelf(), "--print-rpath", str(file)], is_failure_fine=True).strip()
+    paths = re.sub(r"\$(ORIGIN|\{ORIGIN\})", lambda _: str(file.parent), said).split(":")
+    return [path for path in paths if path.startswith("/")]
+
+
 def least_glibc(files: Iterable[Path]) -> int:
     """``36`` for files that need GLIBC_2.36 and nothing newer; 0 if none needs glibc."""
     versions = (int(m) for file in files for m in _GLIBC.findall(file.read_bytes()))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_record
-from yarnam.client.environments import interpreter_facts as facts_program
+from yarnam.client.environments.programs import interpreter_facts as facts_program
 from yarnam.errors import BadSpec
 
 FACTS_LIMIT_S = 60.0

@@ -19,6 +19,7 @@ from hdfs_utils.errors import HdfsError, NotFound
 from hdfs_utils.filesystem import FileStatus
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.yarn.pending_applications import LIVING
+from yarnam.client.environments.environment_layers import FILE_PREFIX as LAYER_FILE_PREFIX
 from yarnam.client.site import Site
 from yarnam.client.user_paths import is_key, key_in
 from yarnam.errors import Unavailable, YarnamError
@@ -141,7 +142,7 @@ def _archives(site: Site, living: set[str], uses: _Uses) -> list[StoredArchive]:
 
 def _kind(name: str, *, is_environment: bool) -> str:
     if is_environment:
-        return "environment"
+        return "layer" if name.startswith(LAYER_FILE_PREFIX) else "environment"
     return next((kind for start, kind in KINDS.items() if name.startswith(start)), "")
 
 

@@ -10,7 +10,7 @@ from yarnam.client.environments import packed_environment
 from yarnam.client.environments.interpreter_archive import own_interpreter
 from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import Site
-from yarnam.client.submit.hdfs_store import stored_archive
+from yarnam.client.submit.hdfs_store import stored_archive, stored_environment
 from yarnam.core.model.job_spec import JobSpec, ShippedFile
 from yarnam.spec.shipping.shipped_folder import shipped_folder
 
@@ -39,7 +39,7 @@ def planned_uploads(site: Site, job: JobSpec) -> list[Upload]:
         uploads.append(_stored(site, what, site.paths.runtimes, name))
     if (packed_from := job.environment.packed_from) is not None:
         recipe = packed_environment.recipe_of(packed_from, site.cache, site.environ)
-        uploads.append(_stored(site, "environment", site.paths.environments, recipe.file_name))
+        uploads += _environment(site, recipe)
     if job.environment.archive:
         uploads.append(_upload(ShippedFile("environment", job.environment.archive)))
     uploads += [_upload(file) for file in job.files]
@@ -50,6 +50,15 @@ def _stored(site: Site, what: str, directory: str, name: str) -> Upload:
     with hdfs_errors(f"checking {directory}"):
         found = stored_archive(site.files, directory, name)
     return Upload(what, found or f"{directory}/{name}", is_there=found is not None)
+
+
+def _environment(site: Site, recipe: packed_environment.Recipe) -> list[Upload]:
+    directory = site.paths.environments
+    with hdfs_errors(f"checking {directory}"):
+        names = stored_environment(site.files, directory, recipe.key)
+    whats = ("environment", *("environment's large packages" for _ in names[1:]))
+    pairs = zip(whats, names or [recipe.file_name], strict=True)
+    return [_stored(site, what, directory, name) for what, name in pairs]
 
 
 def _upload(file: ShippedFile) -> Upload:

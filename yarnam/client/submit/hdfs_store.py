@@ -15,6 +15,7 @@ from hdfs_utils.transfer import NoProgress, Progress
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import put_once
+from yarnam.client.environments.environment_layers import ARCHIVE_SUFFIX, layers_named
 from yarnam.client.environments.local_cache import COMPARED_FOLDER, check_cache
 from yarnam.client.site import Site
 from yarnam.client.submit.archives import sha256_of, sha256_read
@@ -30,7 +31,6 @@ with on_first_use():
 _CHUNK = 4 << 20
 """The native client is fastest with pieces of 1 to 8 MiB."""
 
-ARCHIVE_SUFFIX = ".tar.gz"
 DIGEST_LENGTH = 20
 """Hexadecimal digits of a SHA-256."""
 
@@ -177,6 +177,25 @@ def stored_archive(files: FileSystem, directory: str, name: str) -> str | None:
         return None
     oldest = min(found, key=lambda one: (one.mtime_ms, one.path))
     return f"{directory}/{uris.name(oldest.path)}"
+
+
+def stored_environment(files: FileSystem, directory: str, key: str) -> list[str]:
+    """The names, without digests, of the environment's archive on HDFS and of its layers, all of
+    which are there; empty otherwise. Raises HdfsError."""
+    try:
+        listed = [uris.name(one.path) for one in files.list(directory)]
+    except NotFound:
+        return []
+    digest = rf"-[0-9a-f]{{{DIGEST_LENGTH}}}{re.escape(ARCHIVE_SUFFIX)}"
+    pattern = re.compile(rf"({re.escape(key)}(?:\.[0-9a-f]+)*){digest}")
+    for name in sorted(listed):
+        if found := pattern.fullmatch(name):
+            names = [found[1] + ARCHIVE_SUFFIX]
+            names += layers_named(names[0])
+            stems = (re.escape(each.removesuffix(ARCHIVE_SUFFIX)) for each in names)
+            if all(any(re.fullmatch(stem + digest, each) for each in listed) for stem in stems):
+                return names
+    return []
 
 
 def _text_of(path: Path) -> str:

@@ -8,14 +8,22 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hdfs_utils import HdfsError
 from yarnam._light_imports import on_first_use
+from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.environments.runtime_archive import python_version
 from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
 from yarnam.client.submit import idempotency
 from yarnam.client.submit.claims.job_claims import JobClaims, OtherJobs
-from yarnam.client.submit.hdfs_store import HdfsStore, OpenProgress, ReportProgress, no_progress
+from yarnam.client.submit.hdfs_store import (
+    HdfsStore,
+    OpenProgress,
+    ReportProgress,
+    no_progress,
+    stored_environment,
+)
 from yarnam.client.submit.preflight import CheckedJob, check_job
 from yarnam.client.submit.upload import KEYTAB_VARIABLE, JobUpload, UploadedJob
 from yarnam.client.user_paths import new_key, tag_of
@@ -159,13 +167,24 @@ def _packed(
     if spec.packed_from is None:
         return spec
     recipe = packed_environment.recipe_of(spec.packed_from, site.cache, site.environ)
-    target = HdfsStore(site, report, open_progress).store_once(
-        lambda: packed_environment.build_environment(recipe, site.cache, report, open_progress),
-        site.paths.environments,
-        recipe.file_name,
-        "the environment",
-    )
-    return replace(spec, archive=target, packed_from=None)
+    directory = site.paths.environments
+    store = HdfsStore(site, report, open_progress)
+
+    def built() -> dict[str, Path]:
+        paths = packed_environment.build_environment(recipe, site.cache, report, open_progress)
+        return {path.name: path for path in paths}
+
+    def stored(name: str, what: str) -> str:
+        return store.store_once(lambda: (archives or built())[name], directory, name, what)
+
+    with hdfs_errors(f"checking {directory}"):
+        names = stored_environment(site.files, directory, recipe.key)
+    archives = {} if names else built()
+    first, *others = names or list(archives)
+    # First the layers, so that an environment that is there has them.
+    layers = tuple(stored(name, "its large packages") for name in others)
+    archive = stored(first, "the environment")
+    return replace(spec, archive=archive, layers=layers, packed_from=None)
 
 
 class _Attempt:

@@ -104,6 +104,10 @@ class JobUpload:
             conf = pool.submit(self._hadoop_conf, checked)
             credentials = pool.submit(self._put_bytes, protocol.CREDENTIALS_FILE, new_credentials())
             environment = pool.submit(self._environment, job)
+            layers = [
+                pool.submit(self._store.localized, layer, "archive", "PRIVATE")
+                for layer in job.environment.layers
+            ]
             pool.submit(clear_abandoned, self._site)
             keys = pool.submit(self._zookeeper_credentials)
             notify = pool.submit(self._notify_urls, job)
@@ -125,7 +129,12 @@ class JobUpload:
                 early = prelaunched.result()
                 if settled.pre_run.is_due:
                     early = ()
-                shared = (runtime.result(), interpreter.result(), environment.result()[1])
+                shared = (
+                    runtime.result(),
+                    interpreter.result(),
+                    environment.result()[1],
+                    *map(Future.result, layers),
+                )
                 stored = tuple(file.source for file in shared if file is not None)
                 record = self._record(checked, settled, submitted_at_s, early, stored)
                 job_file = pool.submit(self._put_bytes, protocol.JOB_FILE, encode(record))
@@ -150,6 +159,10 @@ class JobUpload:
             **staged.am_files,
             **{file.name: localized for file, localized in map(Future.result, shipped)},
             **{name: file for name, file in optional.items() if file is not None},
+            **{
+                f"{protocol.LAYER_PREFIX}{number}": layer.result()
+                for number, layer in enumerate(layers)
+            },
         }
         am_only = {
             protocol.LOCAL_ZOOKEEPER_FILE: keys.result(),

@@ -251,7 +251,8 @@ def _containers(plan: ClusterPlan) -> Properties:
         # The default of 90 % declares nodes unhealthy on many a laptop's disk; full is full.
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
         "yarn.nodemanager.disk-health-checker.min-free-space-per-disk-mb": "16",
-        "yarn.nodemanager.localizer.cache.target-size-mb": "4096",
+        # Two environments with PyTorch and its CUDA libraries.
+        "yarn.nodemanager.localizer.cache.target-size-mb": "12288",
     }
 
 

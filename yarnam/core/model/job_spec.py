@@ -563,6 +563,8 @@ class EnvironmentSpec:
     """An archive (tar.gz, zip) on HDFS or local, unpacked as ``environment``; python is inside."""
     packed_from: PackedFrom | None = None
     """The source of the archive, until the submit has made it."""
+    layers: tuple[str, ...] = ()
+    """Archives on HDFS with the large packages of an environment that the submit has made."""
     image: ContainerImage | None = None
     """The container image of the tasks; ``None`` if they run on the node itself."""
 

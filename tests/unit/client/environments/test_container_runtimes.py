@@ -59,5 +59,5 @@ def test_where_no_node_answers_nothing_is_submitted(world: World) -> None:
         raise Unavailable(f"cannot read {address}")
 
     world.site.node_settings = refused
-    with pytest.raises(Unavailable, match="no NodeManager says whether it has the docker runtime"):
+    with pytest.raises(Unavailable, match="no NodeManager shows its configuration"):
         world.client.submit(JOB)

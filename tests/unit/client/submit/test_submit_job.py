@@ -412,10 +412,13 @@ def test_a_packed_environment_is_made_once_and_stays(
 ) -> None:
     made: list[str] = []
 
-    def build(recipe: packed_environment.Recipe, *_: object) -> Path:
+    def build(recipe: packed_environment.Recipe, *_: object) -> list[Path]:
         made.append(recipe.key)
-        (tmp_path / "made").write_bytes(b"an environment")
-        return tmp_path / "made"
+        layer = tmp_path / "layer-0a.tar.gz"
+        archive = tmp_path / f"{recipe.key}.0a.tar.gz"
+        archive.write_bytes(b"an environment")
+        layer.write_bytes(b"large packages")
+        return [archive, layer]
 
     monkeypatch.setattr(packed_environment, "build_environment", build)
     monkeypatch.setattr(packed_environment, "resolve", lambda file, *_: file.read_text())
@@ -426,11 +429,18 @@ def test_a_packed_environment_is_made_once_and_stays(
     )
     directories = [world.client.submit(job_spec(environment=given)).directory for _ in range(2)]
     assert len(made) == 1
-    digest = hashlib.sha256(b"an environment").hexdigest()[:20]
-    target = f"{world.site.paths.environments}/{made[0]}-{digest}.tar.gz"
+    digests = [
+        hashlib.sha256(content).hexdigest()[:20]
+        for content in (b"an environment", b"large packages")
+    ]
+    target = f"{world.site.paths.environments}/{made[0]}.0a-{digests[0]}.tar.gz"
+    layer = f"{world.site.paths.environments}/layer-0a-{digests[1]}.tar.gz"
     for directory in directories:
         record = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord)
-        assert record.job.environment == EnvironmentSpec("bin/python", target)
+        assert record.job.environment == EnvironmentSpec("bin/python", target, layers=(layer,))
+        assert {target, layer} <= set(record.stored)
+    files = next(iter(world.launcher.submitted[-1].services.values())).files
+    assert files["environment-layer-0"].source == layer
     file.write_text("numpy==3\n")
     world.client.submit(job_spec(environment=given))
     assert len(made) == 2

@@ -1,0 +1,1 @@
+"""Programs that other Pythons run: they import nothing of yarnam."""
