@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from yarnam.client.environments.stored_archives import StoredArchive
 
 with on_first_use():
+    from yarnam.client import site
     from yarnam.client.environments import environment_check, local_cache, stored_archives
-    from yarnam.client.site import cache_dir
     from yarnam.spec.values import units
 
 UNUSED = "30d"
@@ -134,7 +134,7 @@ def collect(ctx: click.Context, unused_for: str, dry_run: bool, local: bool, as_
     """
     unused_s = _seconds(unused_for, "--unused-for")
     if local:
-        cached = local_cache.remove_unused(cache_dir(os.environ), unused_s, is_trial=dry_run)
+        cached = local_cache.remove_unused(site.cache_dir(os.environ), unused_s, is_trial=dry_run)
         _print_cached(cached, as_json=as_json)
         sizes = [each.size_bytes for each in cached]
     else:

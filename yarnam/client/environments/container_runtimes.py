@@ -1,4 +1,4 @@
-"""What the site's NodeManagers are configured for: containers from images, say."""
+"""Settings of the site's NodeManagers, and whether they start containers from images."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class InstalledPackage:
 
 @dataclass(frozen=True, slots=True)
 class LayerNote:
-    """What is known of a layer's archive without opening it."""
+    """The content of a layer's archive, read from the note beside it."""
 
     archive: Path
     interpreter: str
@@ -96,9 +96,9 @@ def requirement_blocks(resolved: str) -> dict[str, str]:
     return {name: line for line in _joined(resolved) if (name := _name_in(line))}
 
 
-def without_packages(resolved: str, left_out: frozenset[str]) -> list[str]:
+def without_packages(resolved: str, excluded: frozenset[str]) -> list[str]:
     """The other lines of a resolved requirements file, each with its hashes."""
-    return [line for line in _joined(resolved) if _name_in(line) not in left_out]
+    return [line for line in _joined(resolved) if _name_in(line) not in excluded]
 
 
 def _joined(resolved: str) -> list[str]:
@@ -166,14 +166,14 @@ def together(packages: Sequence[InstalledPackage]) -> list[list[InstalledPackage
     for each in packages:
         places = set(each.places)
         members = [each]
-        apart = []
+        separate = []
         for other_places, others in groups:
             if places & other_places:
                 places |= other_places
                 members = [*others, *members]
             else:
-                apart.append((other_places, others))
-        groups = [*apart, (places, members)]
+                separate.append((other_places, others))
+        groups = [*separate, (places, members)]
     return [members for _, members in groups]
 
 
@@ -260,8 +260,8 @@ def usable_layers(folder: Path, interpreter: str, blocks: Mapping[str, str]) -> 
     notes = [note for note in _notes(folder) if note.lines and note.lines <= wanted]
     found: list[LayerNote] = []
     for note in sorted(notes, key=lambda each: (-len(each.lines), each.archive.name)):
-        is_alone = not any(note.places & other.places for other in found)
-        if is_alone and note.interpreter == interpreter and is_cached(note.archive):
+        has_own_places = not any(note.places & other.places for other in found)
+        if has_own_places and note.interpreter == interpreter and is_cached(note.archive):
             found.append(note)
     return found
 
@@ -283,7 +283,7 @@ def _notes(folder: Path) -> Iterator[LayerNote]:
             )
 
 
-def is_apart(packages: Sequence[InstalledPackage], layers: Sequence[LayerNote]) -> bool:
+def share_no_place(packages: Sequence[InstalledPackage], layers: Sequence[LayerNote]) -> bool:
     """Whether none of the packages shares a directory with a layer, or names one of a layer's."""
     places = {place for each in packages for place in each.places}
     return not any(places & note.places for note in layers)

@@ -97,7 +97,7 @@ class Recipe:
 
     @property
     def file_name(self) -> str:
-        """Of one without layers."""
+        """The file name of an archive that has no layers."""
         return environment_layers.environment_name(self.key)
 
 
@@ -164,16 +164,16 @@ def _fill(recipe: Recipe, folder: Path, tree: Path, report: Report) -> list[Path
         if interpreter is not None
         else []
     )
-    left_out = frozenset(name for note in notes for name in note.names)
-    if left_out:
+    excluded = frozenset(name for note in notes for name in note.names)
+    if excluded:
         size = sum(note.archive.stat().st_size for note in notes) / 1e6
-        report(f"Using {len(left_out)} packages of earlier environments again ({size:.0f} MB)")
+        report(f"Using {len(excluded)} packages of earlier environments again ({size:.0f} MB)")
     tree.mkdir()
-    recipe.fill(tree, report, left_out)
+    recipe.fill(tree, report, excluded)
     if interpreter is None or not notes:
         return []
     installed = environment_layers.installed_packages(_site_of(tree, interpreter))
-    if not environment_layers.is_apart(installed, notes):
+    if not environment_layers.share_no_place(installed, notes):
         report("The other packages belong beside them: everything is installed again")
         shutil.rmtree(tree)
         tree.mkdir()
@@ -257,7 +257,7 @@ def _of_requirements(
 
     blocks = requirement_blocks(resolved)
 
-    def fill(tree: Path, report: Report, left_out: frozenset[str]) -> None:
+    def fill(tree: Path, report: Report, excluded: frozenset[str]) -> None:
         python = _copy_of(interpreter, cache, tree)
         report(
             f"Installing the packages of {source.name}; then they are compiled, packed and uploaded"
@@ -268,7 +268,7 @@ def _of_requirements(
             # Not in the environment, which others may read: URLs may have passwords.
             file = tree.parent / "resolved.txt"
             options = option_lines(lines) if is_plain else []
-            wanted = without_packages(resolved, left_out)
+            wanted = without_packages(resolved, excluded)
             file.write_text("\n".join([*options, *wanted]), encoding="utf-8")
             if wanted:
                 install(python, source, file, lines, with_hashes=_has_all_hashes(resolved))
