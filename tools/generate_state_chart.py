@@ -46,6 +46,14 @@ TIMERS = {
         "the containers to grow by are not all there",
         "`gang.hold_timeout`, then `gang.localize_timeout`",
     ),
+    TimerKind.NOTICE: (
+        "in place: tasks that leave on their own have not left",
+        "`elastic.reform_timeout`, before a preemption half of `am.stop_grace`",
+    ),
+    TimerKind.REFORM: (
+        "in place: tasks have left or joined, and the processes have not re-formed their group",
+        "`elastic.reform_timeout`, after NOTICE where that runs",
+    ),
     TimerKind.LEAVE: (
         "on a node that leaves the cluster",
         "YARN's timeout less `am.stop_grace` and 10 s",

@@ -16,6 +16,7 @@ from yarnam._light_imports import on_first_use
 from yarnam.agent.checks.node_checks import NodeChecks
 from yarnam.agent.data.spool_uploader import SpoolUploader
 from yarnam.agent.keeper.keeper_client import KeeperClient
+from yarnam.agent.launch.formed_group import GroupFile, LaunchedGroup
 from yarnam.agent.launch.launch_plan import plan_processes, stop_file, write_members
 from yarnam.agent.launch.log_files import append_note
 from yarnam.agent.launch.task_run import Graces, ProcessPlan, TaskRun
@@ -278,7 +279,8 @@ class Agent:
             case aa.DumpStacks(attempt=attempt):
                 self._start(self._dump_stacks(attempt))
             case aa.PollActivity(attempt=attempt, is_late=is_late):
-                self._take(ae.ActivityPolled(attempt, self._task_run.poll(), is_late))
+                run = self._task_run
+                self._take(ae.ActivityPolled(attempt, run.poll(), is_late, run.group))
             case aa.CheckPorts(attempt=attempt):
                 self._check_ports(attempt)
             case aa.FindStrangers(attempt=attempt):
@@ -496,7 +498,14 @@ class Agent:
             self._at_end_of_run,
             job.secrets,
             job.rules,
+            group_source=self._group_source(launch),
         )
+
+    def _group_source(self, launch: Launch) -> GroupFile | LaunchedGroup | None:
+        if not launch.members:
+            return None
+        is_launcher = framework_named(self._job.runs_as).is_launcher
+        return LaunchedGroup() if is_launcher else GroupFile(self._settings.directory)
 
     async def _upload_spools(self, serial: int, limit_s: float) -> None:
         await self._spools.upload(limit_s, "before the processes choose a checkpoint")

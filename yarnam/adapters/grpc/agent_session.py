@@ -70,6 +70,8 @@ class AgentSession:
         """Number of the check that was ordered and is not answered yet."""
         self._started: set[int] = set()
         self._ready: set[int] = set()
+        self._group = (0, 0)
+        """The newest group of processes: its attempt and its number."""
         self._failing: set[int] = set()
         self._exited: set[int] = set()
 
@@ -188,6 +190,10 @@ class AgentSession:
         if state == pb.STARTED and report.ready and attempt not in self._ready | self._exited:
             self._ready.add(attempt)
             yield ev.TaskReady(at_s, self.ask, attempt)
+        group = (attempt, report.group.number)
+        if state == pb.STARTED and report.HasField("group") and group > self._group:
+            self._group = group
+            yield ev.GroupFormed(at_s, attempt, report.group.number, report.group.tasks)
         failed = tuple(p for p in report.processes if p.ended and p.kind in _FAILED)
         if state == pb.STARTED and failed and attempt not in self._failing | self._exited:
             self._failing.add(attempt)

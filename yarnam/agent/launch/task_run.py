@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from yarnam._light_imports import on_first_use
 from yarnam.agent.keeper.keeper_client import Exited, KeeperClient, StartOrder
+from yarnam.agent.launch.formed_group import FormedGroup, GroupFile, LaunchedGroup
 from yarnam.agent.launch.log_files import append_note, last_lines, log_disk_problem
 from yarnam.agent.launch.output_streams import OutputStreams
 from yarnam.agent.launch.overdue_exit import OverdueExit
@@ -159,6 +160,10 @@ class TaskRun:
     processes: list[Process] = field(default_factory=list)
     stop_step: StopStep | None = None
     """Answer to ``ask_for_step``."""
+    group_source: GroupFile | LaunchedGroup | None = None
+    """Of the first task of an in-place elastic gang."""
+    group: FormedGroup | None = None
+    """The newest one that the framework has formed; ``None`` if it is not known."""
     _memory_kills: MemoryKills = field(default_factory=MemoryKills)
     _gpus: GpuUsage = field(default_factory=GpuUsage)
     _is_stopping: bool = False
@@ -349,6 +354,8 @@ class TaskRun:
                 ids = process.plan.env.get(ENV_GPU_IDS, "").split(",")
                 process.probe.usage.update(self._gpus.read([one for one in ids if one]))
                 self._end_overdue(process)
+                if self.group_source is not None and process is self.processes[0]:
+                    self.group = self.group_source.read(process.pid)
         return has_changed
 
     def _end_overdue(self, process: Process) -> None:

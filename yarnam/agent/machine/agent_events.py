@@ -164,6 +164,8 @@ class ActivityPolled(NamedTuple):
     attempt: int
     has_changed: bool = False
     is_late: bool = False
+    group: tuple[int, int] | None = None
+    """The number of the newest group that the framework has formed, and of how many tasks."""
 
 
 class PortsChecked(NamedTuple):

@@ -113,6 +113,8 @@ class Run(NamedTuple):
     late_polls: int = 0
     has_newer: bool = False
     """The AM does not have the newest metrics."""
+    group: tuple[int, int] | None = None
+    """As in ``ActivityPolled``: the one that was reported."""
 
     @property
     def attempt(self) -> int:

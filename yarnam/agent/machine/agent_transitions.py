@@ -178,6 +178,7 @@ TABLE: Mapping[AgentPhase, tuple[Row, ...]] = {
         on(ProcessFailed, task_watch.report_failure, when=task_watch.is_accountable),
         on(S.POLL_BEGUN, task_watch.add_progress, when=task_watch.has_nothing_unsent),
         on(S.METRICS_DUE, task_watch.report_metrics),
+        on(ActivityPolled, task_watch.report_group, when=task_watch.is_new_group),
         on(ActivityPolled, task_watch.send_metrics, when=task_watch.is_late_news),
         on(Dump, task_watch.dump, when=task_watch.is_of_run),
         on(StacksDumped, task_watch.report_stacks),

@@ -162,6 +162,16 @@ def is_late_news(ctx: AgentStep, event: ActivityPolled) -> bool:
     return event.is_late and is_news
 
 
+def is_new_group(ctx: AgentStep, event: ActivityPolled) -> bool:
+    return event.group is not None and event.group != ctx.run.group
+
+
+def report_group(ctx: AgentStep, event: ActivityPolled) -> None:
+    """The AM waits for it after each change of the gang's members."""
+    ctx.set_run(ctx.run._replace(group=event.group))
+    ctx.report(TaskState.STARTED)
+
+
 def send_metrics(ctx: AgentStep, _: ActivityPolled) -> None:
     ctx.do(Command.SEND_METRICS_SOON)
 

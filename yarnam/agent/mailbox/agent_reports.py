@@ -68,6 +68,8 @@ def build_report(identity: ReportIdentity, report: Report, run: TaskRun | None) 
         message.message = report.problem.message
         message.user_fault = report.problem.is_user_fault
         message.node_busy = report.problem.is_node_busy
+    if run is not None and run.group is not None:
+        message.group.CopyFrom(pb.FormedGroup(number=run.group.number, tasks=run.group.tasks))
     if report.measures is not None:
         message.check.CopyFrom(_measures(report.check, report.measures))
     return message

@@ -9,9 +9,10 @@ With ``elastic`` it is the driver of Horovod's elastic mode too (``horovod/runne
 belongs to the gang is in a file, which the agent writes anew each time that changes. A process asks
 for its rank (GET ``/rank_and_size/HOST:LOCAL_RANK``), when it starts and when Horovod forms the
 group anew, and is answered when all are there: those of the last round that still belong to the
-gang, and whoever else has asked by then. Where somebody has come or gone in between, the process
+gang, and whoever else has asked by then. Where somebody has come or has to go in between, the process
 of rank 0 is told so at the address that it has put to ``/worker_addresses``; all leave their loop
-together then, at their next commit.
+together then, at their next commit, and who does not belong to the gang any more gets no rank and
+ends. Each round is written to a file, which the agent reads.
 
 A program of its own, which imports nothing of yarnam or of Horovod.
 """
@@ -55,17 +56,22 @@ MAX_UNLISTED = 1024
 ROUND_S = 600.0
 """For all of a round to ask for their ranks: as long as Horovod's own driver waits for hosts."""
 NOTIFY_S, NOTIFY_AGAIN_S = 5.0, 10.0
-"""For rank 0 to be told that somebody has come or gone; and when it is told again, as it forgets
-that while it forms a group."""
+"""For rank 0 to be told that somebody has come or has to go; and when it is told again, as it
+forgets that while it forms a group."""
 LIST_POLL_S = 0.5
 MAX_SERVICE = 64 << 10
 """Bytes of an address with its key."""
 
 ENV_MEMBERS = "YARNAM_MEMBERS_FILE"
+GROUP_FILE = ".yarnam-group"
+"""Beside the list of members: the number of the last round, and how many hosts are in it."""
 RANKS, SERVICES = "rank_and_size", "worker_addresses"
 NO_RANK = ",".join(["-1"] * 6)
 """Horovod's word for a process that does not belong to the job any more."""
-REMOVED, ADDED = 1, 2
+MIXED = 3
+"""Horovod's word for hosts that were removed and added. After a mere removal its processes would not
+synchronize their state; those that leave their loop by an error at the same time do, and would wait
+for them for ever."""
 
 INTEGERS = frozenset({"BININT", "BININT1", "BININT2"})
 BYTE_STRINGS = frozenset({"BINBYTES", "SHORT_BINBYTES"})
@@ -126,8 +132,9 @@ def cost_of(scope: str, key: str, value: bytes) -> int:
 class Membership:
     """Who belongs to the gang, who has asked for a rank, and the ranks of the last round."""
 
-    def __init__(self, scopes: Scopes) -> None:
+    def __init__(self, scopes: Scopes, group_file: Path | None = None) -> None:
         self._scopes = scopes
+        self._group_file = group_file
         self._changed = threading.Condition()
         self._hosts: dict[str, int] = {}
         self._known: set[str] = set()
@@ -139,17 +146,28 @@ class Membership:
         self._round = 0
         self._services: dict[Slot, Service] = {}
         self._notified = 0
+        self._notified_at_s = 0.0
 
     def take_list(self, hosts: Mapping[str, int]) -> None:
         """From now on these belong to the gang, in this order: hosts and their processes."""
         with self._changed:
-            gone = self._hosts.keys() - hosts.keys()
             self._hosts = dict(hosts)
             self._known |= hosts.keys()
             self._here = {s for s in self._here if s[0] in hosts or s[0] not in self._known}
-            if not self._form() and gone and self._ranks:
-                self._notify(REMOVED)
+            if not self._form() and self._has_gone():
+                self._notify()
             self._changed.notify_all()
+
+    def remind(self) -> None:
+        """Notify rank 0 again where somebody has to go who has not."""
+        with self._changed:
+            is_due = time.monotonic() >= self._notified_at_s + NOTIFY_AGAIN_S
+            if is_due and self._has_gone():
+                self._notify()
+
+    def _has_gone(self) -> bool:
+        """Whether somebody of the last round does not belong to the gang any more."""
+        return any(host not in self._hosts for host, _ in self._ranks)
 
     def take_service(self, slot: Slot, service: Service) -> None:
         with self._changed:
@@ -177,7 +195,7 @@ class Membership:
                     return None
                 if self._ranks and slot not in self._ranks and now >= notified_at + NOTIFY_AGAIN_S:
                     notified_at = now
-                    self._notify(ADDED)
+                    self._notify()
                 self._changed.wait(min(end - now, NOTIFY_AGAIN_S))
             return self._ranks.get(slot, NO_RANK)
 
@@ -210,16 +228,28 @@ class Membership:
         self._here.clear()
         self._calls.clear()
         self._round += 1
+        self._write_group()
         self._changed.notify_all()
         return True
 
-    def _notify(self, what: int) -> None:
+    def _write_group(self) -> None:
+        if self._group_file is None:
+            return
+        draft = self._group_file.with_name(f"{self._group_file.name}.draft")
+        try:
+            draft.write_text(f"{self._round} {len({host for host, _ in self._ranks})}\n")
+            draft.replace(self._group_file)
+        except OSError as error:
+            strangers.warn(f"the group of the processes cannot be reported: {error}")
+
+    def _notify(self) -> None:
+        self._notified_at_s = time.monotonic()
         service = self._services.get(next(iter(self._ranks)))
         if service is None:
             return
         # Horovod drops a message that is not newer than the last.
         self._notified = max(self._notified + 1, int(time.time()))
-        message = hosts_updated(self._notified, what)
+        message = hosts_updated(self._notified, MIXED)
         threading.Thread(target=service.notify, args=(message,), daemon=True).start()
 
 
@@ -353,9 +383,11 @@ class Handler(BaseHTTPRequestHandler):
         """Hundreds a second while processes wait for each other."""
 
 
-def server(host: str, port: int, *, is_elastic: bool = False) -> RendezvousServer:
+def server(
+    host: str, port: int, *, is_elastic: bool = False, group_file: Path | None = None
+) -> RendezvousServer:
     """One that has not begun to serve."""
-    return RendezvousServer(host, port, is_elastic=is_elastic)
+    return RendezvousServer(host, port, is_elastic=is_elastic, group_file=group_file)
 
 
 class RendezvousServer(ThreadingTCPServer):
@@ -364,11 +396,13 @@ class RendezvousServer(ThreadingTCPServer):
     request_queue_size = 1024
     allow_reuse_address = daemon_threads = True
 
-    def __init__(self, host: str, port: int, *, is_elastic: bool) -> None:
+    def __init__(
+        self, host: str, port: int, *, is_elastic: bool, group_file: Path | None
+    ) -> None:
         self.address_family = strangers.family_of(host)
         self.strangers = strangers.Strangers(MAX_CALLERS)
         scopes = Scopes()
-        self.membership = Membership(scopes) if is_elastic else None
+        self.membership = Membership(scopes, group_file) if is_elastic else None
         own = type("OwnHandler", (Handler,), {"scopes": scopes, "membership": self.membership})
         super().__init__((host, port), own)
 
@@ -402,16 +436,21 @@ def follow_list(path: Path, membership: Membership) -> None:
             seen = text
             pairs = (line.rpartition(":") for line in text.splitlines())
             membership.take_list({host: int(count) for host, _, count in pairs})
+        membership.remind()
         time.sleep(LIST_POLL_S)
 
 
 def main(words: Sequence[str]) -> int:
     """``HOST PORT [elastic]``; ends by a signal."""
     host, port, *mode = words
-    serving = server(host, int(port), is_elastic=bool(mode))
-    if serving.membership is not None:
-        arguments = (Path(os.environ[ENV_MEMBERS]), serving.membership)
+    if mode:
+        members = Path(os.environ[ENV_MEMBERS])
+        group_file = members.with_name(GROUP_FILE)
+        serving = server(host, int(port), is_elastic=True, group_file=group_file)
+        arguments = (members, serving.membership)
         threading.Thread(target=follow_list, args=arguments, daemon=True).start()
+    else:
+        serving = server(host, int(port))
     serving.serve_forever()
     return 0
 

@@ -83,6 +83,7 @@ def _of_job(  # noqa: RET503 - assert_never does not return
     | ev.NodeLeaving
     | ev.ScaleRequested
     | ev.ClusterSeen
+    | ev.GroupFormed
     | ev.CancelRequested
     | ev.SuspendRequested
     | ev.ResumeRequested
@@ -111,6 +112,8 @@ def _of_job(  # noqa: RET503 - assert_never does not return
             over += f", {event.outranked} of higher priority" if event.outranked else ""
             room = f"{_tasks(event.spare)} more fit{'s' if event.spare == 1 else ''}"
             return f"cluster checked: {room}, {event.waiting} jobs waiting{over}"
+        case ev.GroupFormed(number=number, tasks=tasks):
+            return f"the framework formed group {number} of {_tasks(tasks)}"
         case ev.CancelRequested() | ev.SuspendRequested() | ev.ResumeRequested():
             return _of_user(event)
         case ev.InputsRefused(message=message):

@@ -76,6 +76,10 @@ class Framework:
     forms_anew: bool = False
     """Its processes re-form their group on their own when others leave or join: a gang may change
     its size without a restart."""
+    leaves_on_notice: bool = False
+    """With ``forms_anew``: its processes learn from the first task who belongs to the gang, and
+    those that do not any longer leave on their own. A signal would end them in the middle of a
+    collective operation, from which the others may not recover."""
     is_launcher: bool = False
     """That process starts the training processes of the task itself, so a task never has
     another."""

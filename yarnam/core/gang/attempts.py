@@ -82,7 +82,9 @@ def begin_attempt(
         acquisition=replace(
             ctx.acquisition, next_number=0, refused_plans=0, misfits=0, refusals=(), reasks=0
         ),
-        resizing=replace(ctx.resizing, growth=None, leaving=()),
+        resizing=replace(
+            ctx.resizing, growth=None, leaving=(), group=0, group_before=0, grouped=()
+        ),
     )
 
 

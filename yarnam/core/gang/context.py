@@ -172,5 +172,5 @@ class StepContext:
         if self.resizing.leaving:
             for member in self.resizing.leaving:
                 self.release(member, reason)
-            self.disarm(TimerKind.STOP)
+            self.disarm(TimerKind.STOP, TimerKind.NOTICE)
             self.resizing = replace(self.resizing, leaving=())

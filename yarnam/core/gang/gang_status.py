@@ -50,7 +50,7 @@ DEADLINES = {
     Phase.CHECKING: (TimerKind.CHECK,),
     Phase.STAGING: (TimerKind.STAGING,),
     Phase.LAUNCHING: (TimerKind.LAUNCH, TimerKind.READY),
-    Phase.RUNNING: (TimerKind.PRE_RUN,),
+    Phase.RUNNING: (TimerKind.PRE_RUN, TimerKind.REFORM),
     Phase.STOPPING: (TimerKind.STOP,),
     Phase.REPLACING: (TimerKind.LOCALIZE, TimerKind.RECOVERY),
     Phase.STORING: (TimerKind.STORE, TimerKind.STOP),
@@ -191,9 +191,16 @@ def _running(gang: Gang) -> str:
     if ended:
         return f"{ended} of {gang.size} tasks have ended{_past(gang)}"
     tasks = "1 task runs" if gang.size == 1 else f"{gang.size} tasks run"
-    stopped = len(gang.resizing.leaving)
-    leaving = f", {stopped} more are being stopped" if stopped else ""
-    return f"{tasks}{leaving}{_growing(gang)}{_slowed(gang)}{_past(gang)}"
+    reforming = ", re-forming their group" if gang.timer(TimerKind.REFORM) else ""
+    return f"{tasks}{reforming}{_leaving(gang)}{_growing(gang)}{_slowed(gang)}{_past(gang)}"
+
+
+def _leaving(gang: Gang) -> str:
+    count = len(gang.resizing.leaving)
+    if not count:
+        return ""
+    doing = "leave" if gang.timer(TimerKind.NOTICE) else "are being stopped"
+    return f", {count} more {doing}"
 
 
 def _stragglers(gang: Gang) -> tuple[Straggler, ...]:

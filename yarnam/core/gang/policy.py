@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.ids import CHIEF_ROLE, PS_ROLE, NodeId
 from yarnam.core.model.job_spec import (
     STOP_MARGIN_S,
@@ -42,6 +43,8 @@ class SizePolicy:
     most: int
     rules: ElasticSpec
     processes_per_task: int = 1
+    leaves_on_notice: bool = False
+    """In place: tasks that leave do so on their own once the first task knows."""
 
     def bounded(self, tasks: int) -> int:
         """The allowed size nearest to ``tasks``."""
@@ -210,4 +213,11 @@ def size_policy(job: JobSpec) -> SizePolicy | None:
     role = job.elastic_role
     if role is None or role.min_tasks is None:
         return None
-    return SizePolicy(role.name, role.min_tasks, role.tasks, job.elastic, role.processes_per_task)
+    return SizePolicy(
+        role.name,
+        role.min_tasks,
+        role.tasks,
+        job.elastic,
+        role.processes_per_task,
+        job.resizes_in_place and framework_named(job.framework).leaves_on_notice,
+    )

@@ -385,7 +385,17 @@ class Resizing:
 
     growth: Growth | None = None
     leaving: tuple[Member, ...] = ()
-    """In place: their processes are being stopped, and the gang continues without them."""
+    """In place: their processes are leaving, and the gang continues without them."""
+    leave_grace_s: float = 0.0
+    """For those that have been given notice, between SIGTERM and SIGKILL once NOTICE is over."""
+    group: int = 0
+    """In place: the number of the newest group of processes that the framework has formed; 0 if it
+    has reported none."""
+    group_before: int = 0
+    """``group`` when the members changed for the last time: a later one is without those that left,
+    and with those that joined."""
+    grouped: tuple[AskId, ...] = ()
+    """The members of the newest group; empty if it is not of all members."""
     is_probing: bool = False
     """Whether the answer to ``ProbeCluster`` is awaited."""
     over_since_s: float | None = None

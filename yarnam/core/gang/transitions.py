@@ -52,6 +52,7 @@ from yarnam.core.model.events import (
     ContainersMarked,
     Event,
     GangHung,
+    GroupFormed,
     IdleGpusFound,
     InputsRefused,
     JitterDrawn,
@@ -287,6 +288,7 @@ LAUNCHING = (
     on(TROUBLE, launching.lose_next, P.LAUNCHING, P.RUNNING, when=running.is_there),
     on(T.LAUNCH, launching.time_out, P.STOPPING),
     on(T.READY, launching.time_out_ready, P.STOPPING),
+    on(GroupFormed, in_place.note_group, when=in_place.is_newer_group),
     SIZE,
 )
 
@@ -301,7 +303,10 @@ RUNNING = (
     on(TROUBLE, in_place.go_on_without, when=in_place.is_spared),
     on(ContainersMarked, in_place.leave_preempted, when=in_place.are_spared),
     on(T.LEAVE, in_place.leave_node, when=in_place.may_leave_node),
+    on(T.NOTICE, in_place.stop_leaving),
     on(T.STOP, in_place.time_out),
+    on(GroupFormed, in_place.note_group, when=in_place.is_newer_group),
+    on(T.REFORM, in_place.stop_unformed, P.STOPPING, when=in_place.is_unformed),
     # The containers by which an elastic gang grows.
     on(PlanReady, growth.ask_more, when=growth.is_planned),
     on(PlanReady, growth.give_up_plan, when=growth.is_planning),

@@ -39,6 +39,8 @@ class TimerKind(Enum):
     PATIENCE = "patience"  # an elastic gang waits for room for its largest size
     RESIZE = "resize"  # time to probe whether an elastic gang has the right size
     GROWTH = "growth"  # the further containers of an elastic gang do not all come
+    NOTICE = "notice"  # tasks that know that they have to leave do not leave
+    REFORM = "reform"  # the processes of an in-place elastic gang do not re-form their group
     STORE = "store"  # the outputs are not stored
     PRE_RUN = "pre-run"  # the pre-run has lasted for long enough
     READY = "ready"  # a role that others start after is not ready
@@ -416,6 +418,19 @@ class ClusterSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupFormed:
+    """The framework of an in-place elastic gang has formed its group of processes, at the start or
+    because tasks have left or joined."""
+
+    at_s: float
+    attempt: int
+    number: int
+    """Grows with each group of the attempt."""
+    tasks: int
+    """How many tasks its processes are from."""
+
+
+@dataclass(frozen=True, slots=True)
 class InputsRefused:
     """Inputs have been proved corrupt since the job was submitted, and its policy (``on_corrupt``,
     ``max_skipped``) is not to continue with that."""
@@ -527,6 +542,7 @@ Event = Union[
     NodesSuspected,
     ScaleRequested,
     ClusterSeen,
+    GroupFormed,
     InputsRefused,
     OutputsStored,
     StoringTroubled,

@@ -364,6 +364,10 @@ class ElasticSpec:
     back what is over it."""
     checkpoint_grace_s: float = 60.0
     """The time between SIGTERM and SIGKILL at a resize, for writing a checkpoint."""
+    reform_timeout_s: float = 300.0
+    """Where ``restart`` is false: the time in which the processes that stay have to re-form their
+    group after a change, and those that leave have to leave once they know. Horovod and torchrun
+    wait for the next commit, or for the end of a collective operation."""
     schedule: tuple[ScheduledSize, ...] = ()
     """Sizes that the job takes in the course of its training, the earliest first."""
     restart: bool = True

@@ -257,6 +257,10 @@ class Elastic(Section):
     the excess, down to `min`."""
     checkpoint_grace: Annotated[float, DurationBetween(0.0, 3600.0)] = _ELASTIC.checkpoint_grace_s
     """The time between SIGTERM and SIGKILL when the size changes, to write a checkpoint."""
+    reform_timeout: Annotated[float, DurationBetween(1.0, DAY_S)] = _ELASTIC.reform_timeout_s
+    """Where `restart` is `false`: how long the processes that stay may take to re-form their group
+    after a change of size, before the whole gang restarts. With `horovod` those that leave have
+    the same time to do so before they get SIGTERM. Must exceed the time between two commits."""
     schedule: Annotated[list[SizeAt], Field(max_length=MAX_SIZES)] = []
     """Sizes that the job takes in the course of its training, as if a user asked for them with
     `yarnam scale`: see [elastic gangs](../how-to/elastic-gangs.md). Needs a `checkpoint`, unless

@@ -25,7 +25,7 @@ STAGED: TaskState
 CHECKED: TaskState
 
 class AgentReport(_message.Message):
-    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy", "check", "stop_step", "ready", "wake")
+    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy", "check", "stop_step", "ready", "wake", "group")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,7 @@ class AgentReport(_message.Message):
     STOP_STEP_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     WAKE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     ask: str
     container: str
@@ -68,7 +69,16 @@ class AgentReport(_message.Message):
     stop_step: StopStep
     ready: bool
     wake: WakePort
-    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ..., check: _Optional[_Union[CheckReport, _Mapping]] = ..., stop_step: _Optional[_Union[StopStep, _Mapping]] = ..., ready: _Optional[bool] = ..., wake: _Optional[_Union[WakePort, _Mapping]] = ...) -> None: ...
+    group: FormedGroup
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ..., check: _Optional[_Union[CheckReport, _Mapping]] = ..., stop_step: _Optional[_Union[StopStep, _Mapping]] = ..., ready: _Optional[bool] = ..., wake: _Optional[_Union[WakePort, _Mapping]] = ..., group: _Optional[_Union[FormedGroup, _Mapping]] = ...) -> None: ...
+
+class FormedGroup(_message.Message):
+    __slots__ = ("number", "tasks")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    tasks: int
+    def __init__(self, number: _Optional[int] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class WakePort(_message.Message):
     __slots__ = ("address", "port", "key")

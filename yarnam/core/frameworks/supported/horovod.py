@@ -80,6 +80,7 @@ FRAMEWORK = Framework(
     ports=(_PORT,),
     device_by_local_rank=True,
     forms_anew=True,
+    leaves_on_notice=True,
     interface_variables=("HOROVOD_GLOO_IFACE",),
     program=PROGRAM,
     roles=RoleRules(one=True),

@@ -4,15 +4,19 @@ Its framework re-forms the group of processes on its own (``elastic.restart: fal
 leave and join a RUNNING gang within one attempt:
 
 - *Lost*: a task that the platform took is dropped, where enough are left. The others continue.
-- *Leaving*: to shrink, or before YARN takes a container, the processes of those tasks alone are
-  stopped (STOP limits that), and their containers are released then.
+- *Leaving*: to shrink, or before YARN takes a container, the processes of those tasks alone leave.
+  Where the framework lets them do so on their own, they are given notice: the first task knows, and
+  they get a signal only when NOTICE is over. Elsewhere they are stopped immediately. STOP limits
+  that, and their containers are released then.
 - *Joining*: the containers to grow by, all READY, start their processes as one (GROWTH limits
   that). Each is a member once its processes have started.
 
 ``LaunchGang`` sends the current members to the first task, where the framework's rendezvous runs,
-after each change and before any task is stopped for it. Where the framework cannot continue, the
-attempt ends, as in any gang: the first task is lost, too few tasks are left, a process failed, or a
-task is lost while others start or end.
+after each change and before any task is stopped for it. The framework reports each group that it
+has formed (``GroupFormed``). One of all members has to follow a change within REFORM: else the gang
+hangs, and is stopped as one that does. Where the framework cannot continue, the attempt ends, as in
+any gang: the first task is lost, too few tasks are left, a process failed, or a task is lost while
+others start or end.
 
 An in-place elastic gang starts as any other: all or none. It has one role.
 """
@@ -28,16 +32,18 @@ from yarnam.core.gang.attempts import count_preemption
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.phases.barrier import gang_member
 from yarnam.core.gang.phases.concluding import to_stay
-from yarnam.core.gang.phases.stopping import loss_of, mark_lost
+from yarnam.core.gang.phases.stopping import loss_of, mark_lost, stop_gang
 from yarnam.core.gang.policy import GangPolicy
 from yarnam.core.gang.roles.ranks import in_rank_order
-from yarnam.core.gang.state import Gang, LossKind, Member, MemberState
+from yarnam.core.gang.state import Gang, LossKind, Member, MemberState, StopKind
 from yarnam.core.model.actions import LaunchGang, StopTask
 from yarnam.core.model.events import (
     AgentSilent,
     AgentUnable,
     ContainerEnded,
     ContainersMarked,
+    GangHung,
+    GroupFormed,
     TaskExited,
     TaskFailing,
     TaskStarted,
@@ -46,9 +52,17 @@ from yarnam.core.model.events import (
 )
 from yarnam.core.model.ids import AskId, TaskId
 from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import Blame, FailureClass, FailureRole, Finding, RetryAction
 
 SPARED = frozenset({LossKind.NODE, LossKind.PREEMPTED, LossKind.SILENT, LossKind.UNABLE})
 """Losses that are the platform's doing in any case."""
+
+LEAVE_S = 10.0
+"""The time to exit for tasks that have been given notice, once the others have formed a group
+without them: a Python with a framework takes a second or two, on a busy node several."""
+
+PREEMPTION_NOTICE = 0.5
+"""The share of the time before YARN takes a container in which its task may leave on its own."""
 
 
 def resizes_in_place(policy: GangPolicy) -> bool:
@@ -98,6 +112,16 @@ def may_leave_node(ctx: StepContext, event: TimerFired) -> bool:
     return resizes_in_place(ctx.policy) and (not going or _can_spare(ctx, going))
 
 
+def is_newer_group(ctx: StepContext, event: GroupFormed) -> bool:
+    """In place: it is newer than the group that is known."""
+    return resizes_in_place(ctx.policy) and event.number > ctx.resizing.group
+
+
+def is_unformed(ctx: StepContext, event: TimerFired) -> bool:
+    """In place: all members run, and the framework reports its groups."""
+    return ctx.resizing.group > 0 and all(member.state is MemberState.STARTED for member in ctx.gang.members)
+
+
 def _can_spare(ctx: StepContext, going: Collection[AskId]) -> bool:
     """The first task stays, and enough others; all run."""
     gang, size = ctx.gang, ctx.policy.size
@@ -132,49 +156,54 @@ def go_on_without(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentS
 
 
 def leave_preempted(ctx: StepContext, event: ContainersMarked) -> None:
-    """StopTask for the marked members alone, after LaunchGang has told the first task; start
-    STOP."""
+    """The marked members leave, after LaunchGang has told the first task: StopTask for them alone,
+    and STOP, or NOTICE first."""
     going = _marked(ctx, event)
     names = ", ".join(member.name for member in ctx.gang.members if member.ask in going)
     count_preemption(ctx, ctx.at_s - ctx.gang.since_s)
-    _leave(ctx, going, f"{names}: preempted: YARN has announced it", ctx.policy.stop_grace_s)
+    _leave_in(ctx, going, f"{names}: preempted: YARN has announced it", ctx.policy.stop_grace_s)
 
 
 def leave_node(ctx: StepContext, event: TimerFired) -> None:
-    """StopTask for the members there alone, after LaunchGang has told the first task; start
-    STOP."""
+    """The members there leave, after LaunchGang has told the first task: StopTask for them alone,
+    and STOP, or NOTICE first."""
     going = [member for member in ctx.gang.members if member.leaves]
     if going:
         names = ", ".join(member.name for member in going)
         text = f"{names}: {going[0].leaves}"
-        _leave(ctx, {member.ask for member in going}, text, ctx.policy.stop_grace_s)
+        _leave_in(ctx, {member.ask for member in going}, text, ctx.policy.stop_grace_s)
 
 
 def shrink(ctx: StepContext, to: int, text: str) -> None:
-    """StopTask for all tasks but the first and those nearest to each other."""
+    """All tasks leave but the first and those nearest to each other."""
     size = ctx.policy.size
     assert size is not None
     first, *others = ctx.gang.members
     stay = {first.ask, *(member.ask for member in to_stay(tuple(others), size.role, to - 1))}
     going = {member.ask for member in others if member.ask not in stay}
-    _leave(ctx, going, text, size.rules.checkpoint_grace_s)
+    _leave(ctx, going, text, size.rules.checkpoint_grace_s, size.rules.reform_timeout_s)
     ctx.enter(Phase.RUNNING, text)
 
 
 def ignore_failing(ctx: StepContext, event: TaskFailing) -> None:
-    """It is being stopped."""
+    """It is leaving."""
 
 
 def note_left(ctx: StepContext, event: TaskExited) -> None:
-    """Release it. With the last one cancel STOP; tasks that wait to join start."""
+    """Release it. With the last one cancel NOTICE and STOP; tasks that wait to join start."""
     ctx.release(ctx.member, ctx.gang.reason)
     _forget_leaving(ctx, {ctx.member.ask})
 
 
 def note_left_lost(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> None:
-    """It is gone. With the last one cancel STOP; tasks that wait to join start."""
+    """It is gone. With the last one cancel NOTICE and STOP; tasks that wait to join start."""
     _note_loss(ctx, event)
     _forget_leaving(ctx, {ctx.member.ask})
+
+
+def stop_leaving(ctx: StepContext, event: TimerFired) -> None:
+    """StopTask for those that have not left on their own; start STOP."""
+    _signal(ctx, ctx.resizing.leaving, ctx.resizing.leave_grace_s, "it did not leave in time")
 
 
 def time_out(ctx: StepContext, event: TimerFired) -> None:
@@ -184,10 +213,39 @@ def time_out(ctx: StepContext, event: TimerFired) -> None:
     _forget_leaving(ctx, {member.ask for member in ctx.resizing.leaving})
 
 
-def _leave(ctx: StepContext, going: set[AskId], text: str, grace_s: float) -> None:
+def _leave_in(ctx: StepContext, going: set[AskId], text: str, limit_s: float) -> None:
+    """They have to have left when the limit is over."""
+    notice_s = limit_s * PREEMPTION_NOTICE if _gives_notice(ctx) else 0.0
+    _leave(ctx, going, text, limit_s - notice_s, notice_s)
+
+
+def _leave(
+    ctx: StepContext, going: set[AskId], text: str, grace_s: float, notice_s: float
+) -> None:
+    resizing = ctx.resizing
     leaving = tuple(member for member in ctx.gang.members if member.ask in going)
-    ctx.resizing = replace(ctx.resizing, leaving=(*ctx.resizing.leaving, *leaving))
+    gives_notice = _gives_notice(ctx)
+    ctx.resizing = replace(resizing, leaving=(*resizing.leaving, *leaving))
     _drop(ctx, going, text)
+    if not gives_notice:
+        _signal(ctx, leaving, grace_s, text)
+        return
+    until_s = ctx.gang.deadline_s(TimerKind.NOTICE)
+    if until_s is not None:
+        notice_s = min(notice_s, max(0.0, until_s - ctx.at_s))
+        grace_s = min(grace_s, resizing.leave_grace_s)
+    ctx.resizing = replace(ctx.resizing, leave_grace_s=grace_s)
+    ctx.arm(TimerKind.NOTICE, notice_s)
+
+
+def _gives_notice(ctx: StepContext) -> bool:
+    """Unless others that leave have got their signal: the group breaks in any case then."""
+    size, gang = ctx.policy.size, ctx.gang
+    is_notice = not gang.resizing.leaving or gang.timer(TimerKind.NOTICE) is not None
+    return size is not None and size.leaves_on_notice and is_notice
+
+
+def _signal(ctx: StepContext, leaving: Iterable[Member], grace_s: float, text: str) -> None:
     for member in leaving:
         ctx.do(StopTask(member.ask, ctx.gang.attempt, grace_s, text))
     ctx.arm(TimerKind.STOP, grace_s + ctx.policy.stop_margin_s)
@@ -216,7 +274,7 @@ def _forget_leaving(ctx: StepContext, gone: Collection[AskId]) -> None:
     left = tuple(member for member in ctx.resizing.leaving if member.ask not in gone)
     ctx.resizing = replace(ctx.resizing, leaving=left)
     if not left:
-        ctx.disarm(TimerKind.STOP)
+        ctx.disarm(TimerKind.STOP, TimerKind.NOTICE)
         start_joining(ctx)
 
 
@@ -284,12 +342,61 @@ def _in_order(members: Iterable[Member]) -> tuple[Member, ...]:
     return tuple(sorted(members, key=lambda member: member.first_rank))
 
 
+# ---- the group of its processes ------------------------------------------------------------------
+
+
+def note_group(ctx: StepContext, event: GroupFormed) -> None:
+    """With a group of all members cancel REFORM; those that were given notice have LEAVE_S left.
+    With another one REFORM starts, unless it runs."""
+    crew = tuple(member.ask for member in _crew(ctx.gang))
+    is_whole = event.number > ctx.resizing.group_before and event.tasks == len(crew)
+    ctx.resizing = replace(ctx.resizing, group=event.number, grouped=crew if is_whole else ())
+    if not is_whole:
+        if ctx.gang.phase is Phase.RUNNING and ctx.gang.timer(TimerKind.REFORM) is None:
+            _await_group(ctx)
+        return
+    ctx.disarm(TimerKind.REFORM)
+    until_s = ctx.gang.deadline_s(TimerKind.NOTICE)
+    if until_s is not None:
+        ctx.arm(TimerKind.NOTICE, min(LEAVE_S, max(0.0, until_s - ctx.at_s)))
+
+
+def _await_group(ctx: StepContext) -> None:
+    assert ctx.policy.size is not None
+    notice_end_s = ctx.gang.deadline_s(TimerKind.NOTICE)
+    notice_s = 0.0 if notice_end_s is None else max(0.0, notice_end_s - ctx.at_s)
+    ctx.arm(TimerKind.REFORM, notice_s + ctx.policy.size.rules.reform_timeout_s)
+
+
+def stop_unformed(ctx: StepContext, event: TimerFired) -> None:
+    """StopTask for every member; start STOP."""
+    assert ctx.policy.size is not None
+    limit_s = ctx.policy.size.rules.reform_timeout_s
+    line = f"{len(_crew(ctx.gang))} tasks did not re-form their group within {limit_s:.0f} s"
+    hang = GangHung(ctx.at_s, ctx.gang.attempt, (), _unformed(line))
+    stop_gang(ctx, StopKind.FAILED, f"hangs: {line}", hang=hang)
+
+
+def _unformed(line: str) -> Finding:
+    return Finding(
+        rule="reform",
+        failure=FailureClass.HANG,
+        role=FailureRole.ROOT,
+        action=RetryAction.RETRY,
+        blame=Blame.INFRA,
+        line=line,
+        explanation="Tasks had left or joined, and the processes did not continue together.",
+        hint="Commit more often than every elastic.reform_timeout, or raise that limit.",
+    )
+
+
 # ---- who belongs to it ---------------------------------------------------------------------------
 
 
 def publish(ctx: StepContext, before: Gang) -> None:
     """After each step of a RUNNING gang: if its members have changed, inform the first task, and
-    start the new members. This comes first among the actions: no member is stopped before it."""
+    start the new members. This comes first among the actions: no member is stopped before it.
+    REFORM limits the time until their processes form a group; a notice comes before it."""
     if not resizes_in_place(ctx.policy) or before.phase is not Phase.RUNNING:
         return
     known = {member.ask for member in _crew(before)}
@@ -299,6 +406,11 @@ def publish(ctx: StepContext, before: Gang) -> None:
     others = tuple(member.ask for member in crew[1:] if member.ask in known)
     launch = LaunchGang(ctx.gang.attempt, tuple(map(gang_member, crew)), others)
     ctx.actions.insert(0, launch)
+    if {member.ask for member in crew} == {*ctx.resizing.grouped}:
+        ctx.disarm(TimerKind.REFORM)  # those that were to join did not
+        return
+    ctx.resizing = replace(ctx.resizing, group_before=ctx.resizing.group)
+    _await_group(ctx)
 
 
 def _crew(gang: Gang) -> tuple[Member, ...]:

@@ -44,6 +44,7 @@ UNTIL_STOPPED = (
     TimerKind.READY,
     TimerKind.RESIZE,
     TimerKind.LEAVE,
+    TimerKind.REFORM,
     TimerKind.PRE_RUN,
     TimerKind.TIME_LIMIT,
 )
