@@ -2,12 +2,14 @@
 
 On top of what holds for every elastic gang: while it RUNs nobody is stopped but those that leave;
 who belongs to it is told to the first task before that; a task that joins starts once, with a
-number of its own; the first task stays for as long as the attempt lasts.
+number of its own; the first task stays for as long as the attempt lasts. Where tasks leave on their
+own nobody gets a signal before the notice is over, and a change that no group of all members has
+followed is limited.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tests.property.elastic_world import LEAST, MOST, ElasticWorld, elastic_job
 from tests.property.gang_world import excluded, require
@@ -16,7 +18,9 @@ from yarnam.core.model.actions import Action, Finish, LaunchGang, StopTask
 from yarnam.core.model.events import (
     ContainerEnded,
     Event,
+    GroupFormed,
     TaskStarted,
+    TimerFired,
     TimerKind,
 )
 from yarnam.core.model.ids import AskId
@@ -25,10 +29,12 @@ from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ExitKind, VerdictKind
 
 
-def in_place_job(*, recovery_timeout_s: float = 60.0) -> JobSpec:
-    """Two to five workers of two processes, which go on when others come and go."""
+def in_place_job(*, recovery_timeout_s: float = 60.0, on_notice: bool = False) -> JobSpec:
+    """Two to five workers of two processes, which go on when others come and go. ``on_notice``: of
+    a framework whose processes leave on their own."""
     job = elastic_job(recovery_timeout_s=recovery_timeout_s)
-    return replace(job, elastic=replace(job.elastic, restart=False))
+    elastic = replace(job.elastic, restart=False, reform_timeout_s=40.0)
+    return replace(job, elastic=elastic, framework="horovod" if on_notice else "torchrun")
 
 
 def coming(gang: Gang) -> tuple[Member, ...]:
@@ -43,6 +49,20 @@ class InPlaceWorld(ElasticWorld):
     absorbed: int = 0
     """Losses that the gang went on from."""
     left: int = 0
+    formed: int = 0
+    """The framework's groups of this attempt."""
+    unformed: int = 0
+    """Gangs that were stopped because no group followed a change."""
+    heard: tuple[int, int] = (0, 0)
+    """The newest group that the gang has heard of: its number, and of how many tasks."""
+    heard_before: int = 0
+    """The number of that one when the members changed."""
+    is_awaited: bool = False
+    """A group of all members is to follow."""
+    grouped: set[AskId] = field(default_factory=set)
+    """Who is in that one, if all are."""
+    is_notice_over: bool = False
+    """NOTICE fires in this step."""
 
     # ---- moves -------------------------------------------------------------------------------
 
@@ -57,7 +77,35 @@ class InPlaceWorld(ElasticWorld):
             else:
                 self.inflight.append(TaskStarted(self.now_s, member.ask, truth.launched))
             return True
+        if self.gang.phase is Phase.RUNNING and self.is_awaited:
+            self.group_forms()
+            return True
         return super()._fair_yarn(exits=exits)
+
+    def group_forms(self, lost: int = 0) -> None:
+        """The framework lets the members work together, or only some of them."""
+        if self.gang.phase in {Phase.LAUNCHING, Phase.RUNNING}:
+            self.formed += 1
+            tasks = max(1, len(self.launches[-1].members) - lost)
+            event = GroupFormed(self.now_s, self.gang.attempt, self.formed, tasks)
+            self.inflight.append(event)
+
+    def deliver(self, event: Event) -> None:
+        if isinstance(event, GroupFormed) and event.attempt == self.gang.attempt:
+            self._hear(event)
+        is_timer = isinstance(event, TimerFired) and event.timer.kind is TimerKind.NOTICE
+        self.is_notice_over = is_timer
+        super().deliver(event)
+
+    def _hear(self, event: GroupFormed) -> None:
+        is_launched = self.gang.phase in {Phase.LAUNCHING, Phase.RUNNING}
+        if event.number <= self.heard[0] or not is_launched:
+            return
+        self.heard = event.number, event.tasks
+        crew = {member.ask for member in self.launches[-1].members}
+        is_whole = event.number > self.heard_before and event.tasks == len(crew)
+        self.grouped = crew if is_whole else set()
+        self.is_awaited = not is_whole and self.gang.phase is Phase.RUNNING
 
     # ---- what must hold -----------------------------------------------------------------------
 
@@ -80,6 +128,10 @@ class InPlaceWorld(ElasticWorld):
             require(action.ask in leaving, f"{action.ask} is stopped, and does not leave")
             told = [member.ask for member in self.launches[-1].members]
             require(action.ask not in told, f"{action.ask} is stopped before the others know it")
+            if self.policy.size is not None and self.policy.size.leaves_on_notice:
+                was_signalled = before.resizing.leaving and not before.timer(TimerKind.NOTICE)
+                is_over = self.is_notice_over or was_signalled
+                require(is_over, f"{action.ask} gets a signal before its notice is over")
         if isinstance(action, Finish) and action.verdict.kind is VerdictKind.SUCCEEDED:
             left = self.gang.members or before.members
             require(all(self.truths[m.ask].is_told_ok for m in left), "success without all of them")
@@ -88,8 +140,14 @@ class InPlaceWorld(ElasticWorld):
     def _launch(self, action: LaunchGang) -> None:
         earlier = [old for old in self.launches if old.attempt == action.attempt]
         if not earlier:
+            self.formed, self.heard, self.heard_before = 0, (0, 0), 0
+            self.grouped, self.is_awaited = set(), False
             super()._launch(action)
             return
+        crew = {member.ask for member in action.members}
+        self.is_awaited = crew != self.grouped
+        if self.is_awaited:
+            self.heard_before = self.heard[0]
         require(self.gang.phase is Phase.RUNNING, f"members change in {self.gang.phase}")
         require(action.members[0] == earlier[-1].members[0], "the first task is another one")
         require(action.members[0].ask not in action.waiting, "the first task is not told")
@@ -115,14 +173,23 @@ class InPlaceWorld(ElasticWorld):
 
     def _check(self, event: Event, before: Gang, actions: tuple[Action, ...]) -> None:
         gang = self.gang
+        stopping = gang.stopping
+        if before.stopping is None and stopping is not None and stopping.hang is not None:
+            self.unformed += stopping.hang.finding.rule == "reform"
+            require(self.is_awaited, "stopped although it has formed its group")
         self.left += len(gang.resizing.leaving) > len(before.resizing.leaving)
         kinds = {timer.timer.kind for timer in gang.timers}
         require(
             not gang.resizing.leaving or gang.phase is Phase.RUNNING, f"leaving in {gang.phase}"
         )
         if gang.phase is Phase.RUNNING:
+            has_limit = bool({TimerKind.STOP, TimerKind.NOTICE} & kinds)
+            require(has_limit == bool(gang.resizing.leaving), "leaving without a limit")
+            if isinstance(event, TimerFired) and event.timer.kind is TimerKind.REFORM:
+                # No group was ever reported, or some have ended.
+                self.is_awaited = self.is_awaited and TimerKind.REFORM in kinds
             require(
-                (TimerKind.STOP in kinds) == bool(gang.resizing.leaving), "leaving without a limit"
+                (TimerKind.REFORM in kinds) == self.is_awaited, "a change, and no group awaited"
             )
             crew = {member.ask for member in (*gang.members, *coming(gang))}
             told = {member.ask for member in self.launches[-1].members}

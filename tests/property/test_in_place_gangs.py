@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
 
 from tests.property.elastic_world import Stepped, elastic_walk, never_mind_the_least
 from tests.property.gang_world import Step, Violation, troubled_run
@@ -16,20 +17,31 @@ from tests.property.test_elastic_gangs import ElasticMachine
 from yarnam.core.accounting.ledger import account_all
 from yarnam.core.gang import Gang, GangPolicy, step
 from yarnam.core.model.actions import LaunchGang, StopTask
-from yarnam.core.model.events import Event, TimerKind
+from yarnam.core.model.events import Event, GroupFormed, TimerKind
 from yarnam.core.model.job_status import Phase
 from yarnam.wire.codec import decode_event, encode_event
 
 
 class LiveMachine(ElasticMachine):
+    on_notice = False
+
     def __init__(self) -> None:
         super().__init__()
-        self.world: InPlaceWorld = InPlaceWorld(in_place_job())
+        self.world: InPlaceWorld = InPlaceWorld(in_place_job(on_notice=self.on_notice))
+
+    @rule(lost=st.integers(0, 2))
+    def group_forms(self, lost: int) -> None:
+        self.world.group_forms(lost)
 
 
-def test_hypothesis_finds_nothing() -> None:
+class NoticeMachine(LiveMachine):
+    on_notice = True
+
+
+@pytest.mark.parametrize("machine", [LiveMachine, NoticeMachine])
+def test_hypothesis_finds_nothing(machine: type[LiveMachine]) -> None:
     run_state_machine_as_test(
-        LiveMachine,
+        machine,
         settings=settings(
             max_examples=60,
             stateful_step_count=60,
@@ -40,7 +52,7 @@ def test_hypothesis_finds_nothing() -> None:
 
 
 def walked(seed: int, play: Step = step) -> InPlaceWorld:
-    job = in_place_job(recovery_timeout_s=0.0 if seed % 5 == 0 else 60.0)
+    job = in_place_job(recovery_timeout_s=0.0 if seed % 5 == 0 else 60.0, on_notice=seed % 2 == 0)
     world = InPlaceWorld(job, play)
     if seed % 3:
         elastic_walk(world, seed, 400)
@@ -62,6 +74,7 @@ def test_the_walks_come_to_everything() -> None:
     assert sum(world.joined for world in worlds) > 20
     assert sum(world.absorbed for world in worlds) > 20
     assert sum(world.left for world in worlds) > 5
+    assert sum(world.unformed for world in worlds) > 3
     assert sum(world.recoveries + world.resizes for world in worlds) > 10, "whole gangs too"
 
 
@@ -105,10 +118,28 @@ def _forgets_who_leaves(gang: Gang, event: Event, policy: GangPolicy) -> Stepped
     return replace(after, resizing=replace(after.resizing, leaving=())), actions
 
 
+def _signals_immediately(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
+    assert policy.size is not None
+    return step(gang, event, replace(policy, size=replace(policy.size, leaves_on_notice=False)))
+
+
+def _awaits_no_group(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
+    after, actions = step(gang, event, policy)
+    timers = tuple(t for t in after.timers if t.timer.kind is not TimerKind.REFORM)
+    return replace(after, timers=timers), actions
+
+
+def _takes_any_group(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
+    if isinstance(event, GroupFormed):
+        event = replace(event, tasks=len(gang.members))
+    return step(gang, event, policy)
+
+
 def _waits_for_ever(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
     after, actions = step(gang, event, policy)
     if after.phase is Phase.RUNNING:
-        timers = tuple(t for t in after.timers if t.timer.kind is not TimerKind.STOP)
+        limits = {TimerKind.STOP, TimerKind.NOTICE}
+        timers = tuple(t for t in after.timers if t.timer.kind not in limits)
         after = replace(after, timers=timers)
     return after, actions
 
@@ -123,6 +154,9 @@ def _waits_for_ever(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
         never_mind_the_least,
         _forgets_who_leaves,
         _waits_for_ever,
+        _signals_immediately,
+        _awaits_no_group,
+        _takes_any_group,
     ],
 )
 def test_a_seeded_fault_is_found(mutant: Step) -> None:

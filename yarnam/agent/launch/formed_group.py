@@ -1,4 +1,4 @@
-"""The group that the framework of an in-place elastic gang has formed of its processes, seen from the
+"""The group that the framework of an in-place elastic gang has formed of its processes, seen on the
 node of the first task."""
 
 from __future__ import annotations
@@ -70,5 +70,5 @@ def _identity(pid: int) -> tuple[int, str] | None:
 def _environment(pid: int) -> dict[bytes, bytes]:
     with suppress(OSError):
         parts = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return dict((name, value) for name, _, value in (part.partition(b"=") for part in parts))
+        return {name: value for name, _, value in (part.partition(b"=") for part in parts)}
     return {}

@@ -9,10 +9,10 @@ With ``elastic`` it is the driver of Horovod's elastic mode too (``horovod/runne
 belongs to the gang is in a file, which the agent writes anew each time that changes. A process asks
 for its rank (GET ``/rank_and_size/HOST:LOCAL_RANK``), when it starts and when Horovod forms the
 group anew, and is answered when all are there: those of the last round that still belong to the
-gang, and whoever else has asked by then. Where somebody has come or has to go in between, the process
-of rank 0 is told so at the address that it has put to ``/worker_addresses``; all leave their loop
-together then, at their next commit, and who does not belong to the gang any more gets no rank and
-ends. Each round is written to a file, which the agent reads.
+gang, and whoever else has asked by then. Where somebody has come or has to go in between, the
+process of rank 0 is told so at the address that it has put to ``/worker_addresses``; all leave
+their loop together then, at their next commit, and a process that does not belong to the gang any
+more gets no rank and ends. Each round is written to a file, which the agent reads.
 
 A program of its own, which imports nothing of yarnam or of Horovod.
 """
@@ -69,9 +69,8 @@ RANKS, SERVICES = "rank_and_size", "worker_addresses"
 NO_RANK = ",".join(["-1"] * 6)
 """Horovod's word for a process that does not belong to the job any more."""
 MIXED = 3
-"""Horovod's word for hosts that were removed and added. After a mere removal its processes would not
-synchronize their state; those that leave their loop by an error at the same time do, and would wait
-for them for ever."""
+"""Horovod's word for hosts that were removed and added. After a mere removal its processes do not
+synchronize their state; those that leave their loop by an error do, and would wait for them."""
 
 INTEGERS = frozenset({"BININT", "BININT1", "BININT2"})
 BYTE_STRINGS = frozenset({"BINBYTES", "SHORT_BINBYTES"})
@@ -396,9 +395,7 @@ class RendezvousServer(ThreadingTCPServer):
     request_queue_size = 1024
     allow_reuse_address = daemon_threads = True
 
-    def __init__(
-        self, host: str, port: int, *, is_elastic: bool, group_file: Path | None
-    ) -> None:
+    def __init__(self, host: str, port: int, *, is_elastic: bool, group_file: Path | None) -> None:
         self.address_family = strangers.family_of(host)
         self.strangers = strangers.Strangers(MAX_CALLERS)
         scopes = Scopes()

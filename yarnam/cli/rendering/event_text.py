@@ -76,6 +76,17 @@ def _of_user(event: ev.CancelRequested | ev.SuspendRequested | ev.ResumeRequeste
     return f"{done} by {event.by}" + (f": {event.reason}" if event.reason else "")
 
 
+def _of_size(event: ev.ScaleRequested | ev.ClusterSeen | ev.GroupFormed) -> str:
+    if isinstance(event, ev.GroupFormed):
+        return f"the framework formed group {event.number}, of {_tasks(event.tasks)}"
+    if isinstance(event, ev.ScaleRequested):
+        return f"{event.by} requested {_tasks(event.tasks) if event.tasks else 'automatic size'}"
+    over = f", {_tasks(event.excess)} above the queue's share" if event.excess else ""
+    over += f", {event.outranked} of higher priority" if event.outranked else ""
+    room = f"{_tasks(event.spare)} more fit{'s' if event.spare == 1 else ''}"
+    return f"cluster checked: {room}, {event.waiting} jobs waiting{over}"
+
+
 def _of_job(  # noqa: RET503 - assert_never does not return
     event: ev.NodesSuspected
     | ev.NodesCordoned
@@ -105,15 +116,8 @@ def _of_job(  # noqa: RET503 - assert_never does not return
             return _marked(event, names)
         case ev.NodeLeaving(node=node, timeout_s=timeout_s):
             return f"{node} leaves the cluster in {timeout_s:.0f} s"
-        case ev.ScaleRequested(by=by, tasks=tasks):
-            return f"{by} requested {_tasks(tasks) if tasks else 'automatic size'}"
-        case ev.ClusterSeen(excess=excess):
-            over = f", {_tasks(excess)} above the queue's share" if excess else ""
-            over += f", {event.outranked} of higher priority" if event.outranked else ""
-            room = f"{_tasks(event.spare)} more fit{'s' if event.spare == 1 else ''}"
-            return f"cluster checked: {room}, {event.waiting} jobs waiting{over}"
-        case ev.GroupFormed(number=number, tasks=tasks):
-            return f"the framework formed group {number} of {_tasks(tasks)}"
+        case ev.ScaleRequested() | ev.ClusterSeen() | ev.GroupFormed():
+            return _of_size(event)
         case ev.CancelRequested() | ev.SuspendRequested() | ev.ResumeRequested():
             return _of_user(event)
         case ev.InputsRefused(message=message):

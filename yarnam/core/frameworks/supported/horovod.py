@@ -24,6 +24,10 @@ _PORT = "rendezvous"
 _GLOO_S = 300
 """The time for all processes to be there, and for one operation. Horovod's own 30 s
 (GetTimeoutFromEnv in gloo_context.cc) are short for imports on a busy node."""
+_IN_PLACE_GLOO_S = 120
+"""The same in an in-place elastic gang. When a task is lost in the middle of an operation, only its
+neighbours notice: the others wait for these until this time is over. It has to be well within
+``elastic.reform_timeout``, and above the time that a task that joins needs for its imports."""
 
 
 _RANKS = (
@@ -60,10 +64,11 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
         server_at=table.address(0, _PORT),
         asks=(f"/rank_and_size/{member.ask}:{local}", _RANKS) if table.resizes_in_place else None,
     )
+    gloo_s = min(_IN_PLACE_GLOO_S, int(table.job.elastic.reform_timeout_s / 2))
     defaults = {
         # NCCL's operations are taken for tensors on GPUs all the same, where Horovod has them.
         "HOROVOD_CPU_OPERATIONS": "gloo",
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(_GLOO_S),
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(max(1, gloo_s) if table.resizes_in_place else _GLOO_S),
         "OMP_NUM_THREADS": str(table.threads(number)),
     }
     return env | table.defaults(number, defaults)

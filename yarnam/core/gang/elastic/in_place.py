@@ -52,7 +52,8 @@ from yarnam.core.model.events import (
 )
 from yarnam.core.model.ids import AskId, TaskId
 from yarnam.core.model.job_status import Phase
-from yarnam.core.model.outcomes import Blame, FailureClass, FailureRole, Finding, RetryAction
+from yarnam.core.model.outcomes import FailureClass, FailureRole, Finding, RetryAction
+from yarnam.errors import Blame
 
 SPARED = frozenset({LossKind.NODE, LossKind.PREEMPTED, LossKind.SILENT, LossKind.UNABLE})
 """Losses that are the platform's doing in any case."""
@@ -119,7 +120,9 @@ def is_newer_group(ctx: StepContext, event: GroupFormed) -> bool:
 
 def is_unformed(ctx: StepContext, event: TimerFired) -> bool:
     """In place: all members run, and the framework reports its groups."""
-    return ctx.resizing.group > 0 and all(member.state is MemberState.STARTED for member in ctx.gang.members)
+    return ctx.resizing.group > 0 and all(
+        member.state is MemberState.STARTED for member in ctx.gang.members
+    )
 
 
 def _can_spare(ctx: StepContext, going: Collection[AskId]) -> bool:
@@ -219,9 +222,7 @@ def _leave_in(ctx: StepContext, going: set[AskId], text: str, limit_s: float) ->
     _leave(ctx, going, text, limit_s - notice_s, notice_s)
 
 
-def _leave(
-    ctx: StepContext, going: set[AskId], text: str, grace_s: float, notice_s: float
-) -> None:
+def _leave(ctx: StepContext, going: set[AskId], text: str, grace_s: float, notice_s: float) -> None:
     resizing = ctx.resizing
     leaving = tuple(member for member in ctx.gang.members if member.ask in going)
     gives_notice = _gives_notice(ctx)
