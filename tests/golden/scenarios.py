@@ -345,6 +345,27 @@ def goes_on_while_tasks_come_and_go() -> Play:
     return play
 
 
+def leaves_on_notice_and_does_not_re_form() -> Play:
+    """Of an in-place elastic gang two tasks leave on their own; later one of them does not, and the
+    others never continue together."""
+    play = InPlace(in_place_job(framework="horovod")).running(4)
+    play.formed(1, 4)
+    play.after(10.0).ask_size(3)
+    (leaving,) = play.gang.resizing.leaving
+    play.after(3.0).formed(2, 3)
+    play.after(1.0).exited(leaving.ask, failing(134), stopped(1))
+    play.after(10.0).ask_size(2)
+    play.fire(TimerKind.NOTICE)
+    play.fire(TimerKind.STOP)
+    play.fire(TimerKind.REFORM)
+    play.stop_rest()
+    play.formed(1, 2)
+    play.start_all()
+    for ask in play.asks():
+        play.after(1.0).ok(ask)
+    return play
+
+
 def shrinks_instead_of_dying() -> Play:
     """A task of an elastic gang is lost and nobody has room for another; later there is some,
     which does not come in time; then the queue is over its share."""
@@ -556,6 +577,7 @@ def runs_for_its_time_limit() -> Play:
 SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     goes_on_while_tasks_come_and_go,
+    leaves_on_notice_and_does_not_re_form,
     shrinks_instead_of_dying,
     happy_path,
     workers_start_when_the_server_is_ready,

@@ -49,6 +49,7 @@ def test_the_stories_end_as_they_should() -> None:
     assert ends == {
         "grows_and_shrinks": 0,
         "goes_on_while_tasks_come_and_go": 0,
+        "leaves_on_notice_and_does_not_re_form": 0,
         "shrinks_instead_of_dying": 0,
         "happy_path": 0,
         "hold_timeout_and_retry": 0,

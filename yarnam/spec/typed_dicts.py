@@ -209,6 +209,10 @@ class ElasticDict(TypedDict, total=False):
     the excess, down to `min`."""
     checkpoint_grace: str
     """The time between SIGTERM and SIGKILL when the size changes, to write a checkpoint."""
+    reform_timeout: str
+    """Where `restart` is `false`: how long the processes that stay may take to re-form their group
+    after a change of size, before the whole gang restarts. With `horovod` those that leave have
+    the same time to do so before they get SIGTERM. Must exceed the time between two commits."""
     schedule: list[SizeAtDict]
     """Sizes that the job takes in the course of its training, as if a user asked for them with
     `yarnam scale`: see [elastic gangs](../how-to/elastic-gangs.md). Needs a `checkpoint`, unless

@@ -204,13 +204,13 @@ def test_rank_0_is_told_of_one_that_comes_and_all_form_a_round(
     membership.take_list({"a": 1, "b": 1})
     new = Here(port, membership, "b")
     first = told[1].get(timeout=LIMIT_S)
-    assert (first.res, first.timestamp > 0) == (2, True)
+    assert (first.res, first.timestamp > 0) == (3, True)
     assert new.is_waiting, "the one that trains comes at its next commit"
     assert Asking(port, "a:0").answer() == "0,2,0,1,0,2"
     assert new.answer() == "1,2,0,1,1,2"
     membership.take_list({"a": 1})
     second = told[1].get(timeout=LIMIT_S)
-    assert second.res == 1
+    assert second.res == 3, "after a mere removal Horovod leaves the state as it is"
     assert second.timestamp > first.timestamp, "Horovod drops what is no newer"
 
 
@@ -231,6 +231,51 @@ def test_rank_0_is_told_again_since_it_forgets_while_it_forms_a_group(
     assert stamps == sorted(set(stamps))
     membership.take_list({"a": 1, "b": 1})
     assert new.answer() == GONE
+
+
+def test_rank_0_is_told_again_of_one_that_has_to_go(
+    port: int,
+    membership: Membership,
+    told: tuple[int, queue.Queue[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gloo_rendezvous, "NOTIFY_AGAIN_S", 0.0)
+    membership.take_list({"a": 1, "b": 1})
+    one, _ = Asking(port, "a:0"), Asking(port, "b:0").answer()
+    one.answer()
+    listens(port, told[0])
+    membership.remind()
+    membership.take_list({"a": 1})
+    stamps = [told[1].get(timeout=LIMIT_S).timestamp]
+    for _ in range(2):
+        membership.remind()
+        stamps.append(told[1].get(timeout=LIMIT_S).timestamp)
+    assert stamps == sorted(set(stamps))
+    assert Asking(port, "b:0").answer() == GONE
+    assert Asking(port, "a:0").answer() == "0,1,0,1,0,1"
+    membership.remind()
+    assert told[1].empty()
+
+
+def ask_all(membership: Membership, *slots: tuple[str, int]) -> None:
+    asking = [threading.Thread(target=membership.rank_of, args=(slot,)) for slot in slots]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join(LIMIT_S)
+
+
+def test_each_round_is_written_down(tmp_path: Path) -> None:
+    """For the agent: its number, and of how many hosts it is."""
+    path = tmp_path / "group"
+    membership = Membership(Scopes(), path)
+    membership.take_list({"a": 2, "b": 1})
+    assert not path.exists()
+    ask_all(membership, ("a", 0), ("a", 1), ("b", 0))
+    assert path.read_text() == "1 2\n"
+    membership.take_list({"a": 2})
+    ask_all(membership, ("a", 0), ("a", 1))
+    assert path.read_text() == "2 1\n"
 
 
 def test_one_that_is_not_there_yet_is_not_waited_for(port: int, membership: Membership) -> None:

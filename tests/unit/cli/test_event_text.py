@@ -100,6 +100,7 @@ TOLD: list[tuple[Event, str]] = [
     (ev.SuspendRequested(1.0, "ann", 60.0, "a demo"), "suspended by ann: a demo"),
     (ev.ResumeRequested(1.0, "bob"), "resumed by bob"),
     (ev.ClusterSeen(1.0, 1, 2, 1, 3), "2 tasks more fit, 3 jobs waiting, 1 task above"),
+    (ev.GroupFormed(1.0, 1, 2, 4), "the framework formed group 2, of 4 tasks"),
     (
         ev.NodesCordoned(1.0, (ev.CordonedNode(NodeId("n1"), "cordoned by ann: disk"),)),
         "nodes closed to gangs: n1 (cordoned by ann: disk)",

@@ -87,7 +87,7 @@ def test_in_an_in_place_gang_horovods_ranks_are_the_stores_to_give() -> None:
         "HOROVOD_CPU_OPERATIONS": "gloo",
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1",
         "HOROVOD_GLOO_RENDEZVOUS_PORT": "61001",
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": "120",
         "OMP_NUM_THREADS": "4",
     }
     first, *_, last = heads("horovod", **in_place)

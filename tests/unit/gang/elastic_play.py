@@ -7,7 +7,13 @@ from dataclasses import replace
 from tests.unit.gang.play import Play, job, of, rung, stopped
 from yarnam.core.gang import MemberState
 from yarnam.core.model.actions import Action, AskContainer
-from yarnam.core.model.events import ClusterSeen, PlanReady, ScaleRequested, TimerKind
+from yarnam.core.model.events import (
+    ClusterSeen,
+    GroupFormed,
+    PlanReady,
+    ScaleRequested,
+    TimerKind,
+)
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import ElasticSpec, JobSpec
 from yarnam.core.model.job_status import Phase
@@ -99,9 +105,10 @@ class Elastic(Play):
         return len(self.gang.members)
 
 
-def in_place_job(least: int = 2, most: int = 4) -> JobSpec:
+def in_place_job(least: int = 2, most: int = 4, framework: str = "torchrun") -> JobSpec:
     made = elastic_job(least, most)
-    return replace(made, elastic=replace(made.elastic, restart=False, min_run_s=0.0))
+    elastic = replace(made.elastic, restart=False, min_run_s=0.0, reform_timeout_s=200.0)
+    return replace(made, elastic=elastic, framework=framework)
 
 
 class InPlace(Elastic):
@@ -117,6 +124,10 @@ class InPlace(Elastic):
         asks = self.further(workers)
         self.come(asks)
         return asks
+
+    def formed(self, number: int, tasks: int) -> tuple[Action, ...]:
+        """The framework's next group is of so many tasks."""
+        return self.send(GroupFormed(0, self.gang.attempt, number, tasks))
 
     @property
     def names(self) -> list[str]:

@@ -8,6 +8,7 @@ from tests.unit.gang.elastic_play import Elastic, InPlace, elastic_job, in_place
 from tests.unit.gang.play import failing, of, only, stopped, timer_s
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.gang import MemberState, describe
+from yarnam.core.gang.elastic.in_place import LEAVE_S
 from yarnam.core.model.actions import (
     Action,
     LaunchGang,
@@ -18,6 +19,7 @@ from yarnam.core.model.actions import (
 from yarnam.core.model.events import (
     ContainerEnded,
     ContainersMarked,
+    GroupFormed,
     NodeLeaving,
     TaskFailing,
     TimerKind,
@@ -360,6 +362,178 @@ def test_a_node_that_leaves_the_cluster_when_its_task_is_gone_costs_nothing() ->
     lose(play, play.asks()[1], "ended")
     assert play.fire(TimerKind.LEAVE) == ()
     assert play.gang.phase is Phase.RUNNING
+
+
+# ---- tasks that leave on their own ---------------------------------------------------------
+
+
+def on_notice(workers: int) -> InPlace:
+    return InPlace(in_place_job(framework="horovod")).running(workers)
+
+
+def test_tasks_that_leave_get_no_signal_before_their_notice_is_over() -> None:
+    play = on_notice(4)
+    first, second, third, fourth = play.asks()
+    actions = play.ask_size(2)
+    assert members(actions) == [("worker-0", first), ("worker-1", second)]
+    assert not of(actions, StopTask)
+    assert timer_s(actions, TimerKind.NOTICE) == 200.0
+    assert timer_s(actions, TimerKind.REFORM) == 400.0, "the signal may break the group"
+    line = describe(play.gang, play.now_s).reason
+    assert "2 tasks run, re-forming their group, 2 more leave" in line
+    play.send(TaskFailing(0, third, 1, (failing(134),)))
+    play.exited(third, failing(134))
+    assert play.gang.phase is Phase.RUNNING
+    actions = play.fire(TimerKind.NOTICE)
+    assert [(stop.ask, stop.grace_s) for stop in of(actions, StopTask)] == [(fourth, 20.0)]
+    assert timer_s(actions, TimerKind.STOP) == 25.0
+    assert "1 more are being stopped" in describe(play.gang, play.now_s).reason
+    play.exited(fourth, stopped(0))
+    assert {play.gang.timer(TimerKind.STOP), play.gang.timer(TimerKind.NOTICE)} == {None}
+
+
+def test_tasks_that_leave_have_some_seconds_once_the_others_have_formed_a_group() -> None:
+    play = on_notice(3)
+    play.formed(1, 3)
+    play.ask_size(2)
+    actions = play.formed(2, 2)
+    assert timer_s(actions, TimerKind.NOTICE) == LEAVE_S
+    assert play.gang.timer(TimerKind.REFORM) is None
+    assert len(of(play.fire(TimerKind.NOTICE), StopTask)) == 1
+
+
+def test_before_a_preemption_half_of_the_time_is_for_the_notice() -> None:
+    play = on_notice(4)
+    second, third = play.asks()[1:3]
+    grace_s = play.policy.stop_grace_s
+    actions = play.send(ContainersMarked(0, (second,)))
+    assert not of(actions, StopTask)
+    assert timer_s(actions, TimerKind.NOTICE) == grace_s / 2
+    play.after(grace_s / 4)
+    actions = play.send(ContainersMarked(0, (third,)))
+    assert timer_s(actions, TimerKind.NOTICE) == grace_s / 4, "the first one leaves in time"
+    stops = of(play.fire(TimerKind.NOTICE), StopTask)
+    assert [(stop.ask, stop.grace_s) for stop in stops] == [
+        (second, grace_s / 2), (third, grace_s / 2),
+    ]  # fmt: skip
+
+
+def test_there_is_no_notice_while_others_are_being_stopped() -> None:
+    play = on_notice(4)
+    second = play.asks()[1]
+    play.ask_size(3)
+    play.fire(TimerKind.NOTICE)
+    actions = play.send(ContainersMarked(0, (second,)))
+    assert [stop.ask for stop in of(actions, StopTask)] == [second]
+    assert play.gang.timer(TimerKind.NOTICE) is None
+
+
+def test_a_whole_stop_ends_the_notice() -> None:
+    play = on_notice(4)
+    play.ask_size(3)
+    play.cancel()
+    assert {play.gang.timer(kind) for kind in (TimerKind.NOTICE, TimerKind.REFORM)} == {None}
+
+
+# ---- the group of their processes ----------------------------------------------------------
+
+CHANGES = ("lost", "leave", "join")
+
+
+def change(play: InPlace, how: str) -> None:
+    if how == "lost":
+        lose(play, play.asks()[2], "silent")
+    elif how == "leave":
+        play.ask_size(2)
+    else:
+        play.started(*play.grows(1))
+
+
+@pytest.mark.parametrize("framework", ["torchrun", "horovod"])
+@pytest.mark.parametrize("how", CHANGES)
+def test_processes_that_do_not_re_form_their_group_hang(how: str, framework: str) -> None:
+    play = InPlace(in_place_job(framework=framework)).running(3)
+    play.formed(1, 3)
+    change(play, how)
+    assert "re-forming their group" in describe(play.gang, play.now_s).reason
+    assert describe(play.gang, play.now_s).deadline_s is not None
+    actions = play.fire(TimerKind.REFORM)
+    assert play.gang.phase is Phase.STOPPING
+    tasks = 4 if how == "join" else 2
+    assert len(of(actions, StopTask)) == tasks
+    play.stop_rest()
+    gang = play.gang
+    assert gang.attempt == 2 or gang.phase is Phase.REPLACING
+    assert gang.retries.restarts == 1
+    cause = gang.history[0].cause
+    assert cause is not None
+    assert cause.finding is not None
+    assert cause.finding.line == f"{tasks} tasks did not re-form their group within 200 s"
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_group_of_all_members_ends_the_wait(how: str) -> None:
+    play = InPlace(in_place_job()).running(3)
+    play.formed(1, 3)
+    change(play, how)
+    play.formed(1, 3)
+    assert play.gang.timer(TimerKind.REFORM) is not None, "that one is from before the change"
+    play.formed(2, 3)
+    assert play.gang.timer(TimerKind.REFORM) is not None, "that one is not of all members"
+    play.formed(3, len(play.gang.members))
+    assert play.gang.timer(TimerKind.REFORM) is None
+    assert "re-forming" not in describe(play.gang, play.now_s).reason
+
+
+def test_a_group_without_some_members_is_limited_too() -> None:
+    play = InPlace(in_place_job()).running(3)
+    assert timer_s(play.formed(1, 2), TimerKind.REFORM) == 200.0, "one was late at the start"
+    play.formed(2, 3)
+    assert play.gang.timer(TimerKind.REFORM) is None
+
+
+def test_no_other_group_is_awaited_when_those_that_were_to_join_did_not() -> None:
+    play = InPlace(in_place_job()).running(2)
+    play.formed(1, 2)
+    (third,) = play.grows(1)
+    assert play.gang.timer(TimerKind.REFORM) is not None
+    play.exited(third, failing(1))
+    assert play.gang.timer(TimerKind.REFORM) is None
+    actions = play.formed(2, 3)
+    assert timer_s(actions, TimerKind.REFORM) == 200.0, "it had come that far, and is in the group"
+    play.formed(3, 2)
+    assert play.gang.timer(TimerKind.REFORM) is None
+
+
+@pytest.mark.parametrize("why", ["nothing is known of its groups", "it is about to end"])
+def test_the_limit_is_not_for_a_gang_of_which(why: str) -> None:
+    play = InPlace(in_place_job()).running(4)
+    if "end" in why:
+        play.formed(1, 4)
+    lose(play, play.asks()[2], "silent")
+    if "end" in why:
+        play.ok(play.asks()[1])
+    assert play.fire(TimerKind.REFORM) == ()
+    assert play.gang.phase is Phase.RUNNING
+
+
+def test_groups_are_counted_anew_in_each_attempt() -> None:
+    play = InPlace(in_place_job()).running(3)
+    play.formed(7, 3)
+    lose(play, play.asks()[0], "silent")
+    play.stop_rest()
+    play.fill()
+    (ask,) = play.waiting()
+    play.grant(ask, "n8")
+    play.register(ask, "n8")
+    play.formed(1, 3)
+    play.start_all()
+    assert (play.gang.phase, play.gang.resizing.group) == (Phase.RUNNING, 1)
+
+
+def test_a_group_of_a_gang_that_restarts_at_each_change_says_nothing() -> None:
+    play = Elastic(elastic_job()).running(3)
+    assert play.send(GroupFormed(0, 1, 1, 2)) == ()
 
 
 # ---- the end, and a new ApplicationMaster --------------------------------------------------

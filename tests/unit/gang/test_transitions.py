@@ -589,6 +589,15 @@ def tasks_come_and_go() -> None:
     assert grant is not None
     play.send(NodeLeaving(0, grant.node, 60.0))
     play.fire(TimerKind.LEAVE)
+    play = InPlace(in_place_workers(framework="horovod")).running(4)
+    play.formed(1, 4)
+    play.ask_size(2)
+    play.fire(TimerKind.NOTICE)
+    play.fire(TimerKind.STOP)
+    play.fire(TimerKind.REFORM)
+    play.stop_rest()
+    play.formed(1, 2)
+    play.start_all()
 
 
 def directed(with_ps: bool, output: str = "", *, is_staged: bool = False) -> set[Edge]:
