@@ -25,6 +25,7 @@ from yarnam.core.model.events import (
     AgentRegistered,
     AgentUnable,
     Event,
+    GroupFormed,
     NodeChecked,
     TaskExited,
     TaskFailing,
@@ -324,6 +325,18 @@ def test_a_task_is_ready_once(real: GrpcAgents, events: list[Event]) -> None:
     assert [type(event) for event in events[1:]] == [TaskStarted, TaskReady]
     real.mailbox.launch(1, [member(A)])
     assert real.directive(A).number == number, "the same order once more is none"
+
+
+def test_each_group_of_processes_is_heard_of_once(real: GrpcAgents, events: list[Event]) -> None:
+    real.mailbox.expect([A])
+    real.register(A)
+    for attempt, number, tasks in ((1, 1, 4), (1, 1, 4), (1, 2, 3), (1, 1, 4), (2, 1, 3)):
+        group = pb.FormedGroup(number=number, tasks=tasks)
+        real.report(A, pb.STARTED, attempt=attempt, group=group)
+    formed = [event for event in events if isinstance(event, GroupFormed)]
+    assert [(one.attempt, one.number, one.tasks) for one in formed] == [
+        (1, 1, 4), (1, 2, 3), (2, 1, 3),
+    ]  # fmt: skip
 
 
 def test_inputs_are_prepared_before_the_launch(agents: Agents, events: list[Event]) -> None:

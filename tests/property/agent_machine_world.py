@@ -464,7 +464,8 @@ class AgentWorld:
             case aa.DumpStacks(attempt=attempt):
                 return ae.StacksDumped(attempt)
             case aa.PollActivity(attempt=attempt, is_late=is_late):
-                return ae.ActivityPolled(attempt, is_bad, is_late)
+                group = (self.dice.randrange(3), 2) if is_bad else None
+                return ae.ActivityPolled(attempt, is_bad, is_late, group)
             case aa.CheckPorts(attempt=attempt):
                 self.held -= {self.dice.choice(("http.0", "coordinator", "a.0"))}
                 return ae.PortsChecked(attempt, self.held, self._strangers(is_bad), (0,))

@@ -313,6 +313,14 @@ def test_ready_by_its_port_or_by_its_word() -> None:
     assert by_word.send(ae.SampleTaken(False, True)).did == ()
 
 
+def test_a_group_of_processes_is_reported_once() -> None:
+    play = Play().running()
+    assert play.send(ae.ActivityPolled(1, group=(1, 4))).told == [TaskState.STARTED]
+    assert play.send(ae.ActivityPolled(1, group=(1, 4))).did == ()
+    assert play.send(ae.ActivityPolled(1, group=None)).did == ()
+    assert play.send(ae.ActivityPolled(1, group=(2, 3))).told == [TaskState.STARTED]
+
+
 def test_polls_take_along_what_processes_do_and_look_only_so_often() -> None:
     play = Play().running()
     play.now_s = 10.0
