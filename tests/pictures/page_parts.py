@@ -180,6 +180,7 @@ PACKAGES = {
     "accelerate": ("torch", "accelerate"), "deepspeed": ("torch", "deepspeed"),
     "hf-trainer": ("torch", "transformers", "accelerate"),
     "lightning": ("torch", "pytorch-lightning"),
+    "horovod": ("torch", "horovod"), "horovod-elastic": ("torch", "horovod"),
 }  # fmt: skip
 """What an example is about, where several share an environment; otherwise torch, if it is there."""
 TOOLS = ("scikit-learn", "numpy", "setuptools")

@@ -161,7 +161,7 @@ class TaskRun:
     stop_step: StopStep | None = None
     """Answer to ``ask_for_step``."""
     group_source: GroupFile | LaunchedGroup | None = None
-    """Of the first task of an in-place elastic gang."""
+    """``None`` but in the first task of an in-place elastic gang."""
     group: FormedGroup | None = None
     """The newest one that the framework has formed; ``None`` if it is not known."""
     _memory_kills: MemoryKills = field(default_factory=MemoryKills)

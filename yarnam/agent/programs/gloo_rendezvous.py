@@ -279,7 +279,7 @@ class Service:
                 while talk.recv(MAX_SERVICE):  # to its end: Horovod would write of a lost caller
                     pass
         except OSError:
-            return  # it is told again where somebody waits for that
+            return  # another message follows while somebody waits for that
 
 
 def hosts_updated(timestamp: int, what: int) -> bytes:
@@ -316,7 +316,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = REQUEST_S
     scopes = Scopes()
     membership: Membership | None = None
-    """None: the gang's processes are the same from its start to its end."""
+    """``None`` if the gang's processes are the same from its start to its end."""
 
     def do_GET(self) -> None:
         found = self._scope_and_key()
