@@ -387,7 +387,7 @@ def test_tasks_that_leave_get_no_signal_before_their_notice_is_over() -> None:
     actions = play.fire(TimerKind.NOTICE)
     assert [(stop.ask, stop.grace_s) for stop in of(actions, StopTask)] == [(fourth, 20.0)]
     assert timer_s(actions, TimerKind.STOP) == 25.0
-    assert "1 more are being stopped" in describe(play.gang, play.now_s).reason
+    assert "1 more is being stopped" in describe(play.gang, play.now_s).reason
     play.exited(fourth, stopped(0))
     assert {play.gang.timer(TimerKind.STOP), play.gang.timer(TimerKind.NOTICE)} == {None}
 

@@ -199,8 +199,9 @@ def _leaving(gang: Gang) -> str:
     count = len(gang.resizing.leaving)
     if not count:
         return ""
-    doing = "leave" if gang.timer(TimerKind.NOTICE) else "are being stopped"
-    return f", {count} more {doing}"
+    if gang.timer(TimerKind.NOTICE):
+        return f", {count} more leave{'s' if count == 1 else ''}"
+    return f", {count} more {'is' if count == 1 else 'are'} being stopped"
 
 
 def _stragglers(gang: Gang) -> tuple[Straggler, ...]:
