@@ -16,7 +16,7 @@ import pytest
 from tests.integration.fault_world import MARKS
 from tests.integration.framework_venvs import framework_python
 from tests.integration.test_elastic import ON_ONE_NODE, agent_of
-from yarnam.core.model.events import TaskStarted
+from yarnam.core.model.events import GroupFormed, TaskStarted
 from yarnam.core.model.job_status import JobStatus, Phase
 from yarnam.core.model.outcomes import VerdictKind
 
@@ -114,4 +114,7 @@ def test_the_torchruns_of_the_others_go_on_when_tasks_come_and_go(
     assert float(accuracy) > 0.9
     started = [event.ask for event in world.events(job, TaskStarted)]
     assert len(started) == len(set(started)) == 4, "a task was started again"
+    groups = [event.tasks for event in world.events(job, GroupFormed)]
+    assert 3 in groups, f"the agent has not seen torchrun's groups: {groups}"
+    assert groups[-1] == 2
     world.assert_cleared(job)

@@ -59,6 +59,8 @@ class InPlaceWorld(ElasticWorld):
     """The number of that one when the members changed."""
     is_awaited: bool = False
     """A group of all members is to follow."""
+    hangs: bool = False
+    """After its first group the framework forms no other one."""
     grouped: set[AskId] = field(default_factory=set)
     """Who is in that one, if all are."""
     is_notice_over: bool = False
@@ -77,7 +79,8 @@ class InPlaceWorld(ElasticWorld):
             else:
                 self.inflight.append(TaskStarted(self.now_s, member.ask, truth.launched))
             return True
-        if self.gang.phase is Phase.RUNNING and self.is_awaited:
+        is_due = self.formed == 0 or (self.is_awaited and not self.hangs)
+        if self.gang.phase is Phase.RUNNING and is_due:
             self.group_forms()
             return True
         return super()._fair_yarn(exits=exits)

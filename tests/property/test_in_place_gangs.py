@@ -53,7 +53,7 @@ def test_hypothesis_finds_nothing(machine: type[LiveMachine]) -> None:
 
 def walked(seed: int, play: Step = step) -> InPlaceWorld:
     job = in_place_job(recovery_timeout_s=0.0 if seed % 5 == 0 else 60.0, on_notice=seed % 2 == 0)
-    world = InPlaceWorld(job, play)
+    world = InPlaceWorld(job, play, hangs=seed % 7 == 1)
     if seed % 3:
         elastic_walk(world, seed, 400)
     else:
