@@ -147,6 +147,16 @@ def test_a_job_that_waits_is_suspended_at_once_and_its_plan_is_not_wanted() -> N
     assert only(play.send(ResumeRequested(0, "ann")), RequestPlan)
 
 
+def test_a_second_plan_of_an_elastic_gang_is_not_wanted_either() -> None:
+    """It asked once more when its patience was over, and the first answer was on its way."""
+    play = Elastic(elastic_job())
+    play.start()
+    assert only(play.fire(TimerKind.PATIENCE), RequestPlan).attempt == 1
+    play.room_for(4)
+    assert play.gang.phase is Phase.ACQUIRING
+    assert only(suspend(play), CancelPlanRequest).attempt == 1
+
+
 def test_what_is_held_of_a_gang_that_is_not_complete_goes_back() -> None:
     play = Play()
     play.start()

@@ -72,7 +72,9 @@ def suspend_stopped(ctx: StepContext, event: AllEnded) -> None:
 def suspend(ctx: StepContext, event: SuspendRequested) -> None:
     """Release all; CancelPlanRequest; start SUSPENSION."""
     search = ctx.gang.search
-    if ctx.gang.phase is Phase.PENDING or (search is not None and search.is_planning):
+    # An elastic gang may have asked once more, as a plan for its largest size was on its way.
+    may_be_asked = ctx.gang.phase in {Phase.PENDING, Phase.ACQUIRING}
+    if may_be_asked or (search is not None and search.is_planning):
         ctx.do(CancelPlanRequest(ctx.gang.attempt))
     _suspend(ctx, suspend_text(event), event.limit_s, is_policy=event.is_policy)
 
