@@ -213,7 +213,12 @@ class Checkpointer:
             self._wait_for_manifest(saving)
         return saving.committed
 
-    def restore(self, read: Callable[[OpenCheckpoint], T]) -> tuple[Checkpoint, T] | None:
+    def restore(
+        self,
+        read: Callable[[OpenCheckpoint], T],
+        *,
+        accept: Callable[[Checkpoint], bool] = lambda checkpoint: True,
+    ) -> tuple[Checkpoint, T] | None:
         """Read the newest whole checkpoint; the same one on all ranks.
 
         A corrupt one is set aside (renamed to ``corrupt-…``), reported, and the one before is
@@ -221,6 +226,7 @@ class Checkpointer:
 
         Args:
             read: reads what this rank needs; it may be called again for an older checkpoint.
+            accept: which checkpoints may be taken; asked by rank 0, the newest first.
 
         Returns:
             The checkpoint and what ``read`` returned; None where there is nothing to restore.
@@ -234,7 +240,7 @@ class Checkpointer:
         fence = self._observed() if self._token.is_anonymous else self.enter()
         number, self._restores = self._restores, self._restores + 1
         work = restore_operation.RestoreOperation(
-            fence, self.rank, self.world_size, self._start, self.limits, self._report
+            fence, self.rank, self.world_size, self._start, self.limits, self._report, accept
         )
         return work.run(number, read)
 

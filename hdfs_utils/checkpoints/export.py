@@ -137,7 +137,7 @@ def export(opened: OpenCheckpoint, directory: Path) -> list[Path]:
 def _export_one(opened: OpenCheckpoint, name: str, draft: Path) -> Path:
     is_array = opened.is_array(name)
     path = draft / (f"{name}.npy" if is_array else name)
-    with _new_file(path, draft) as file:
+    with new_file(path, draft) as file:
         if not is_array:
             file.write(opened.plain(name))
             return path
@@ -149,7 +149,7 @@ def _export_one(opened: OpenCheckpoint, name: str, draft: Path) -> Path:
     return path
 
 
-def _new_file(path: Path, draft: Path) -> BinaryIO:
+def new_file(path: Path, draft: Path) -> BinaryIO:
     """A file below the draft that nobody has made: the names are those of whoever wrote the
     checkpoint, and others may be able to put links where the draft lies."""
     if not path.parent.resolve().is_relative_to(draft.resolve()):

@@ -38,7 +38,8 @@ Step = Callable[
 TROUBLE = Problem("HDFS is away")
 ONCE = (
     ae.DirectiveReceived, ae.Staged, ae.Checked, ae.SpoolsUploaded, ae.PortsRetaken, ae.PortsFreed,
-    ae.ProcessesPlanned, ae.CheckpointTried, ae.TimerFired, ae.RunStarted, ae.RunEnded,
+    ae.ProcessesPlanned, ae.CheckpointTried, ae.MirrorRestored, ae.TimerFired, ae.RunStarted,
+    ae.RunEnded,
 )  # fmt: skip
 """Events that change nothing when they come again."""
 
@@ -83,6 +84,7 @@ class AgentWorld:
         """Of the newest launch, the actions that have been answered."""
         self.is_stuck = False
         """The inputs of the newest launch could not be staged."""
+        self.is_mirrored = False
         self.is_starting = False
         self.lives = False
         """The newest launch has processes that may run."""
@@ -159,7 +161,13 @@ class AgentWorld:
                 self.pending.append(action)
             case aa.UploadSpools() | aa.RetakePorts() | aa.AwaitFreePorts():
                 self.pending.append(action)
-            case aa.PlanProcesses() | aa.TryCheckpoint() | aa.StopAndWait() | aa.DumpStacks():
+            case (
+                aa.PlanProcesses()
+                | aa.TryCheckpoint()
+                | aa.RestoreMirror()
+                | aa.StopAndWait()
+                | aa.DumpStacks()
+            ):
                 self.pending.append(action)
             case aa.PollActivity() | aa.CheckPorts() | aa.FindStrangers():
                 self.pending.append(action)
@@ -174,8 +182,10 @@ class AgentWorld:
         if self.parts[: len(wanted)] != wanted:
             raise Violation(f"processes start after {self.parts} alone")
         is_tried = run.launch.role == PRE_RUN_ROLE and not run.taken
-        if not action.problem and is_tried and self.parts[-1] != "TryCheckpoint":
+        if not action.problem and is_tried and "TryCheckpoint" not in self.parts:
             raise Violation("a pre-run has not tried its checkpoints")
+        if not action.problem and self.is_mirrored != (self.parts[-1] == "RestoreMirror"):
+            raise Violation("processes start without the files of the last attempt")
         if run.taken and not action.problem:
             raise Violation("processes start whose ports others have")
         if self.lives or self.is_starting or self.has_run:
@@ -359,7 +369,9 @@ class AgentWorld:
     def _small(self) -> None:
         """Something that changes little."""
         signals = (ae.Signal.POLL_BEGUN, ae.Signal.METRICS_DUE, ae.Signal.STAGING_MOVED)
-        match self.dice.randrange(4):
+        match self.dice.randrange(5):
+            case 4:
+                self.send(ae.MirrorMoved(self.begun[-1] if self.begun else 0))
             case 0:
                 is_ready = self.lives and self.dice.random() < 0.3
                 self.send(ae.SampleTaken(self.dice.random() < 0.5, is_ready))
@@ -458,9 +470,12 @@ class AgentWorld:
             case aa.AwaitFreePorts(serial=serial, names=names):
                 return ae.PortsFreed(serial, names if is_bad else frozenset())
             case aa.PlanProcesses(serial=serial):
-                return ae.ProcessesPlanned(serial, "hdfs:///checkpoints")
+                self.is_mirrored = self.dice.random() < 0.3
+                return ae.ProcessesPlanned(serial, "hdfs:///checkpoints", self.is_mirrored)
             case aa.TryCheckpoint(serial=serial):
                 return ae.CheckpointTried(serial, "no permission" if is_bad else "")
+            case aa.RestoreMirror(serial=serial):
+                return ae.MirrorRestored(serial, "HDFS is away" if is_bad else "")
             case aa.DumpStacks(attempt=attempt):
                 return ae.StacksDumped(attempt)
             case aa.PollActivity(attempt=attempt, is_late=is_late):

@@ -77,6 +77,8 @@ MUTANTS: list[tuple[Any, str, str, str]] = [
     (task_launch, "ports_retaken", "if not bare:", "if True:"),
     (task_launch, "planned", "if run.taken:", "if False:"),
     (task_launch, "planned", "run.launch.role == PRE_RUN_ROLE", "False"),
+    (task_launch, "checkpoint_tried", "_restore(ctx)", "_start(ctx)"),
+    (task_launch, "_restore", "if ctx.run.is_mirrored:", "if False:"),
     (task_launch, "_start", "ctx.start_timer(AgentTimer.ACTIVITY, ACTIVITY_PERIOD_S)", "pass"),
     (task_stop, "is_for_run", "order.attempt >= ctx.run.attempt", "True"),
     (task_stop, "has_no_processes", "not ctx.run.has_processes", "True"),

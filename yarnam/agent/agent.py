@@ -62,17 +62,24 @@ from yarnam.agent.task_config import (
 )
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.exhaustive import assert_never
+from yarnam.core.model.metrics import MirrorReport
 from yarnam.errors import Blame, InternalError, YarnamError
 from yarnam.errors.full_disks import disk_full, in_words
 
 if TYPE_CHECKING:
     import grpc
 
+    from yarnam.agent.data.checkpoint_mirror import CheckpointMirror
     from yarnam.agent.data.input_gateway import InputGateway
     from yarnam.agent.data.input_staging import InputStaging
 
 with on_first_use():
-    from yarnam.agent.data import checkpoint_trial, input_gateway, input_staging
+    from yarnam.agent.data import (
+        checkpoint_mirror,
+        checkpoint_trial,
+        input_gateway,
+        input_staging,
+    )
 
 _LOG = logging.getLogger("yarnam.agent")
 
@@ -81,6 +88,10 @@ DRAIN_LIMIT_S = 3.0
 
 CLOSE_LIMIT_S = 2.0
 """For gRPC to close its connections; after that they are cut."""
+
+LAST_SET_S = 3600.0
+"""For the last files of ``checkpoint.mirror`` after success: as long as a checkpoint waits for HDFS
+unless the spec says otherwise (``checkpoint.spool.limit``)."""
 
 FREE_PORT_POLL_S = 1.0
 """Between two looks whether a port is free."""
@@ -130,6 +141,7 @@ class Agent:
         self._plans: tuple[ProcessPlan, ...] = ()
         self._work = Path()
         self._python = ""
+        self._mirror: CheckpointMirror | None = None
         # A step fills these in for a call that waits.
         self._progress_message: ProgressMessage | None = None
         self._metrics_message: ReportMessage | None = None
@@ -261,6 +273,8 @@ class Agent:
                 self._start(self._plan_processes(serial, launch))
             case aa.TryCheckpoint(serial=serial, directory=directory):
                 self._start(self._try_checkpoint(serial, directory))
+            case aa.RestoreMirror(serial=serial):
+                self._start(self._restore_mirror(serial))
             case aa.StartProcesses():
                 self._start_processes(action)
             case _:
@@ -270,6 +284,8 @@ class Agent:
         match action:
             case aa.StopProcesses(grace_s=grace_s, reason=reason, idle_grace_s=idle_grace_s):
                 self._start(self._task_run.stop(grace_s, reason, idle_grace_s))
+                if self._mirror is not None:
+                    self._mirror.stop_restoring()
             case aa.AskForStep(grace_s=grace_s, reason=reason):
                 self._task_run.ask_for_step(grace_s, reason)
             case aa.StopAfter(step=number, reason=reason):
@@ -534,12 +550,23 @@ class Agent:
         )
         env = self._plans[0].env if self._plans else {}
         self._python = env.get("YARNAM_PYTHON", "")
-        self._take(ae.ProcessesPlanned(serial, env.get("YARNAM_CHECKPOINT_DIR", "")))
+        self._mirror = None
+        plan = checkpoint_mirror.mirror_plan(self._job, launch, env, self._work)
+        if plan is not None:
+            self._mirror = checkpoint_mirror.CheckpointMirror(
+                plan, environment_of_container(), self._note_mirror
+            )
+        directory = env.get("YARNAM_CHECKPOINT_DIR", "")
+        self._take(ae.ProcessesPlanned(serial, directory, is_mirrored=plan is not None))
 
     async def _try_checkpoint(self, serial: int, directory: str) -> None:
         env = environment_of_container()
         problem = await checkpoint_trial.checkpoint_problem(directory, env)
         self._take(ae.CheckpointTried(serial, problem))
+
+    async def _restore_mirror(self, serial: int) -> None:
+        assert self._mirror is not None
+        self._take(ae.MirrorRestored(serial, await self._mirror.restore()))
 
     def _start_processes(self, action: aa.StartProcesses) -> None:
         run, plans = self._task_run, self._plans
@@ -552,6 +579,9 @@ class Agent:
         self._logs.files = {plan.local_rank: LogFile(plan.log) for plan in plans}
         self._ports.let_servers_in(framework_named(self._job.framework).grpc_ports)
         self._start(run.run(plans, self._work))
+        if self._mirror is not None:
+            self._note_mirror()
+            self._start(self._mirror.run(self._keeper.pid, lambda: run.has_failed))
 
     # ---- processes -----------------------------------------------------------------------
 
@@ -582,9 +612,32 @@ class Agent:
     async def _at_end_of_run(self, limit_s: float) -> None:
         run = self._task_run
         self._take(ae.ProcessesEnded(run.attempt, run.has_failed))
+        await self._finish_mirror(run, limit_s)
         await self._spools.upload(
             min(limit_s, self._spools.limit_s), "before the task's end is reported"
         )
+
+    async def _finish_mirror(self, run: TaskRun, limit_s: float) -> None:
+        mirror = self._mirror
+        if mirror is None:
+            return
+        if not run.is_stopped:
+            # The ApplicationMaster waits for a task that has failed as long as for one that stops.
+            limit_s = LAST_SET_S if run.has_succeeded else self._job.stop_grace_s
+        try:
+            await mirror.finish(limit_s, has_succeeded=run.has_ended_well)
+        finally:
+            await mirror.close()
+
+    def _note_mirror(self) -> None:
+        """For the reports of the task's first process."""
+        mirror, run = self._mirror, self._run
+        if mirror is None or run is None or not run.processes:
+            return
+        kept, trouble = mirror.state.kept, mirror.state.trouble
+        report = MirrorReport(*kept, trouble) if kept is not None else MirrorReport(trouble=trouble)
+        run.processes[0].mirror = report
+        self._take(ae.MirrorMoved(run.attempt))
 
     # ---- the end -------------------------------------------------------------------------
 
@@ -602,6 +655,8 @@ class Agent:
             if self._staging is not None:
                 await _within(self._staging.close(), CLOSE_LIMIT_S)
         await self._spools.close()
+        if self._mirror is not None:
+            await self._mirror.close()
         if not await self._keeper.close():
             _LOG.error("the keeper did not end in time")
         self._ports.release_all()

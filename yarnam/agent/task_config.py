@@ -135,6 +135,14 @@ class TaskJob(NamedTuple):
     """The job's own rules for failures, as plain values."""
     tasks: int = 1
     """The tasks of the whole gang."""
+    mirror: str = ""
+    """The directory of the working directory that is kept on HDFS; empty if none is."""
+    is_each_mirrored: bool = False
+    """By every task, and not only by that of rank 0."""
+    keep: int = 3
+    """How many checkpoints are kept."""
+    restore: str = "newest"
+    """The checkpoint that the job's first attempt begins with."""
 
 
 def facts_of(job: TaskJob) -> TaskFacts:
@@ -214,6 +222,10 @@ def _task_job(record: Plain, secrets: Mapping[str, str], role_name: str, service
         ready_port=role["ready"]["port"],
         rules=tuple(job["retry"].get("rules", ())),
         tasks=sum(int(each["tasks"]) for each in job["roles"]),
+        mirror=job["checkpoint"].get("mirror", ""),
+        is_each_mirrored=bool(job["checkpoint"].get("mirror_each")),
+        keep=int(job["checkpoint"]["keep"]),
+        restore=job["checkpoint"]["restore"],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import isfinite
 
 from yarnam.am.status_report import AmFacts
@@ -25,9 +26,9 @@ from yarnam.core.accounting.ledger import (
     ledger,
     open_accounts,
 )
-from yarnam.core.accounting.training_reports import is_due
+from yarnam.core.accounting.training_reports import is_due, lead_mirror
 from yarnam.core.gang import Gang, policy_for
-from yarnam.core.model.events import Event, TrainingReported
+from yarnam.core.model.events import CheckpointMirrored, Event, TrainingReported
 from yarnam.core.model.job_status import ExcludedFiles, Holding, Ledger, Phase
 from yarnam.core.model.metrics import RESUMED_STEP, SAVED_STEP, SAVING_S, AgentMetrics
 from yarnam.core.model.outcomes import Verdict
@@ -47,6 +48,7 @@ class JobAccounts:
         self._size = policy_for(record.job).size
         self.service = Service()
         self._reported: TrainingReported | None = None
+        self._kept: CheckpointMirrored | None = None
 
     def moved(self, record: JobRecord) -> None:
         """Takes the job in another queue, to which all of its history counts."""
@@ -73,13 +75,36 @@ class JobAccounts:
             self._record.job, gang, self._size, self.service, self._accounts, facts, now_s
         )
 
-    def report(
+    def reports(
+        self, gang: Gang, metrics: Sequence[AgentMetrics], now_s: float, *, at_once: bool
+    ) -> tuple[Event, ...]:
+        """The reports of the training that the journal needs, each once."""
+        if gang.phase not in {Phase.RUNNING, Phase.STOPPING} or gang.is_pre_run:
+            return ()
+        found = (
+            self._trained(gang, metrics, now_s, at_once=at_once),
+            self._mirrored(gang, metrics, now_s),
+        )
+        return tuple(event for event in found if event is not None)
+
+    def _mirrored(
+        self, gang: Gang, metrics: Sequence[AgentMetrics], now_s: float
+    ) -> CheckpointMirrored | None:
+        newest = lead_mirror(metrics, gang.attempt)
+        if newest is None or not newest.number:
+            return None
+        new = CheckpointMirrored(
+            now_s, gang.attempt, newest.number, newest.files, newest.size, newest.saved_at_s
+        )
+        if self._kept is not None and replace(new, at_s=self._kept.at_s) == self._kept:
+            return None
+        self._kept = new
+        return new
+
+    def _trained(
         self, gang: Gang, metrics: Sequence[AgentMetrics], now_s: float, *, at_once: bool
     ) -> TrainingReported | None:
-        """The training report that the journal needs, each once; ``None`` means nothing new.
-        By the reports of rank 0, or of the lowest rank that reports steps."""
-        if gang.phase not in {Phase.RUNNING, Phase.STOPPING} or gang.is_pre_run:
-            return None
+        """By the reports of rank 0, or of the lowest rank that reports steps."""
         mine = [
             metric
             for metric in metrics

@@ -321,8 +321,7 @@ class ApplicationMaster:
 
     async def _process(self, batch: Sequence[Event]) -> Verdict | None:
         metrics = self._ports.mailbox.metrics()
-        if (report := self._training_report(metrics, at_once=True)) is not None:
-            batch = (report, *batch)
+        batch = (*self._training_reports(metrics, at_once=True), *batch)
         before = self._gang
         actions = self._step(batch)
         await self._patiently("write the journal", lambda: self._ports.journal.append(batch))
@@ -432,10 +431,10 @@ class ApplicationMaster:
 
     # ---- what others see -----------------------------------------------------------------
 
-    def _training_report(
+    def _training_reports(
         self, metrics: Sequence[AgentMetrics], *, at_once: bool = False
-    ) -> Event | None:
-        return self._accounts.report(self._gang, metrics, self._clock.now_s(), at_once=at_once)
+    ) -> Sequence[Event]:
+        return self._accounts.reports(self._gang, metrics, self._clock.now_s(), at_once=at_once)
 
     def _status(self, metrics: Sequence[AgentMetrics] | None = None) -> JobStatus:
         """``metrics``: what has just been read of them; ``None`` means nothing has."""
@@ -524,7 +523,7 @@ class ApplicationMaster:
                 # Of 1,000 ranks both take milliseconds to read: once for all.
                 metrics = self._ports.mailbox.metrics()
                 activity = self._ports.mailbox.activity()
-                if (report := self._training_report(metrics)) is not None:
+                for report in self._training_reports(metrics):
                     self._inbox(report)
                 await self._observers.observe(self._gang, metrics, activity)
                 status = self._publish(metrics)

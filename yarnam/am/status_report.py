@@ -15,6 +15,7 @@ from yarnam.core.model.job_status import (
     Holding,
     JobStatus,
     Ledger,
+    MirrorStatus,
     OutputStatus,
     Phase,
     PolicyStatus,
@@ -154,7 +155,26 @@ def job_status(facts: StatusFacts) -> JobStatus:
         holdings=facts.holdings,
         policy=facts.policy,
         time_limit=time_limit_status(gang, record.job),
+        mirror=mirror_status(own),
     )
+
+
+def mirror_status(metrics: Sequence[AgentMetrics]) -> MirrorStatus | None:
+    """The newest set of the first task that keeps any, with the trouble of any task."""
+    reports = [metric for metric in metrics if metric.mirror is not None]
+    if not reports:
+        return None
+    lead = min(reports, key=lambda metric: metric.rank).mirror
+    assert lead is not None
+    trouble = next(
+        (
+            f"rank {metric.rank}: {metric.mirror.trouble}" if len(reports) > 1 else lead.trouble
+            for metric in reports
+            if metric.mirror is not None and metric.mirror.trouble
+        ),
+        "",
+    )
+    return MirrorStatus(lead.number, lead.files, lead.size, lead.saved_at_s, len(reports), trouble)
 
 
 def time_limit_status(gang: Gang, job: JobSpec) -> TimeLimitStatus | None:

@@ -17,7 +17,7 @@ from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, TASK_PORT
 from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.job_spec import MAX_TASKS, STOP_MARGIN_S
 from yarnam.spec.problems import closest
-from yarnam.spec.sections.data_sections import split_pattern
+from yarnam.spec.sections.data_sections import Checkpoint, split_pattern
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.role_sections import MAX_GPUS, GpuRange, Role, TaskRange
 from yarnam.spec.yaml_tree import Path, Tree
@@ -432,6 +432,7 @@ def _check_data(document: Document, problems: Problems) -> None:
         written.append((path, document.data.outputs.path))
     if document.checkpoint is not None:
         written.append((("checkpoint", "directory"), document.checkpoint.directory))
+        _check_mirror(document.checkpoint, problems)
     for path, uri in written:
         _check_uri(path, uri, problems)
         if not urlsplit(uri).path.strip("/"):
@@ -443,6 +444,32 @@ def _check_data(document: Document, problems: Problems) -> None:
                 )
                 problems.add(path, message, (path, other_path))
         places.append((path, uri))
+
+
+_OF_THE_SDK = ("keep_every", "best", "every", "async", "spool")
+"""Keys of `checkpoint` for code that saves by `yarnam.train.checkpoint`."""
+
+MAX_NAME_BYTES = 255
+"""The longest name on the file systems of Linux."""
+
+
+def _check_mirror(given: Checkpoint, problems: Problems) -> None:
+    here: Path = ("checkpoint", "mirror")
+    if given.mirror is None:
+        if problems.has(("checkpoint", "mirror_from")):
+            problems.add(("checkpoint", "mirror_from"), "has no effect without `mirror`")
+        return
+    parts = given.mirror.rstrip("/").split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        problems.add(here, "must be a path below the working directory, as in `ckpt/`")
+    elif parts[0].startswith(".yarnam"):
+        problems.add(here, "names that begin with `.yarnam` are yarnam's own")
+    elif any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
+        problems.add(here, f"a name has more than {MAX_NAME_BYTES} bytes")
+    for key in _OF_THE_SDK:
+        if problems.has(("checkpoint", key)):
+            text = "applies to code that saves by `yarnam.train.checkpoint`, not to `mirror`"
+            problems.add(("checkpoint", key), text, (("checkpoint", key), here))
 
 
 def _deepest(here: Path, key: str, problems: Problems) -> Path:

@@ -273,6 +273,8 @@ def _checkpoint(document: Document) -> job_spec.CheckpointSpec:
         best_keep=best.keep if best else 1,
         spool_limit_s=given.spool.limit,
         spool_max_mib=given.spool.max_size or 0,
+        mirror=(given.mirror or "").rstrip("/"),
+        mirror_each=given.mirror_from == "each",
     )
 
 

@@ -103,6 +103,8 @@ class _CheckpointRequired(TypedDict):
 _CheckpointOptional = TypedDict(
     "_CheckpointOptional",
     {
+        "mirror": "str",
+        "mirror_from": "Literal['rank-0', 'each']",
         "keep": "int",
         "keep_every": "int",
         "best": "Union[str, BestCheckpointsDict]",
@@ -115,8 +117,9 @@ _CheckpointOptional = TypedDict(
 
 
 class CheckpointDict(_CheckpointRequired, _CheckpointOptional):
-    """Where the training code keeps its checkpoints. All keys but `directory` apply to code that
-    uses `yarnam.train.checkpoint`."""
+    """Where the training code keeps its checkpoints. A program that writes them as files, by
+    `torch.save` for instance, needs `mirror`; `keep` and `restore` apply to both ways, the other
+    keys to code that uses `yarnam.train.checkpoint`."""
 
 
 class CheckpointSpoolDict(TypedDict, total=False):

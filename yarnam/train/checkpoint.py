@@ -51,7 +51,7 @@ def open(  # noqa: A001 - train.checkpoint.open() is the word
         options: those of :class:`hdfs_utils.checkpoints.Checkpointer`; they win over the spec.
 
     Raises:
-        ValueError: no directory is known.
+        ValueError: no directory is known, or the job keeps files (``checkpoint.mirror``).
         ImportError: ``hdfs_utils`` is not installed.
     """
     from hdfs_utils.checkpoints import Checkpointer, Spool
@@ -60,6 +60,11 @@ def open(  # noqa: A001 - train.checkpoint.open() is the word
     if path is None:
         raise ValueError("no directory: give one, or name it in the spec (checkpoint.directory)")
     spec = setting("checkpoint")
+    if spec and spec.get("mirror"):
+        raise ValueError(
+            f"the job keeps the files of {spec['mirror']} as its checkpoints: remove "
+            "checkpoint.mirror from its spec to save by yarnam.train.checkpoint"
+        )
     given = {**(_of_spec(spec) if spec else {"spool": Spool(_spool_directory())}), **options}
     given.setdefault("while_saving", lambda: pause("checkpoint"))
     if sharded:

@@ -85,6 +85,17 @@ def _families(status: JobStatus) -> Iterator[tuple[str, str, list[Row]]]:
             for name, value in task.usage
         ],
     )
+    if status.mirror is not None and status.mirror.number:
+        yield (
+            "yarnam_job_mirror_saved_timestamp_seconds",
+            "When the newest set of the files of checkpoint.mirror was kept.",
+            [({}, status.mirror.saved_at_s)],
+        )
+        yield (
+            "yarnam_job_mirror_bytes",
+            "The size of this set.",
+            [({}, float(status.mirror.size_bytes))],
+        )
     if status.ledger is not None:
         uses = status.ledger.entries
         yield (

@@ -210,6 +210,7 @@ class _Environments:
             "restore": spec.restore,
             "spool_limit_s": spec.spool_limit_s,
             "spool_max_mib": spec.spool_max_mib,
+            "mirror": spec.mirror,
         }
 
     def _places(self) -> dict[str, str]:

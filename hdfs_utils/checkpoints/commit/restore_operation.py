@@ -80,6 +80,7 @@ class RestoreOperation:
     start: StartPoint
     limits: Limits
     report: Report
+    accept: Callable[[Checkpoint], bool] = lambda checkpoint: True
 
     def run(self, number: int, read: Callable[[OpenCheckpoint], T]) -> tuple[Checkpoint, T] | None:
         """See :meth:`Checkpointer.restore`. ``number``: which restore of this process."""
@@ -195,7 +196,7 @@ class RestoreOperation:
         for status in found:
             # By the first that fits: the manifests of all others need not be read.
             checkpoint = self._manifest(fs, status.path)
-            if checkpoint is None:
+            if checkpoint is None or not self.accept(checkpoint):
                 continue
             if checkpoint.writer.get("owner") == self.fence.token.owner or self.start == NEWEST:
                 yield uris.name(status.path)

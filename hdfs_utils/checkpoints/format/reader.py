@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hdfs_utils import uri as uris
@@ -79,6 +79,17 @@ class OpenCheckpoint:
     def plain(self, name: str) -> bytes:
         """Plain bytes (of an array: its first part as it is stored). Raises KeyError."""
         return bytes(self.read_bytes([name])[name])
+
+    def pieces(self, name: str) -> Iterator[memoryview]:
+        """Plain bytes in pieces of at most ``RUN``, each verified before it is handed out; a piece
+        lasts until the next one is asked for. Raises KeyError."""
+        entry = self._of(name)[0]
+        buffer = bytearray(min(RUN, entry.length))
+        for start in range(0, entry.length, RUN):
+            part = memoryview(buffer)[: min(RUN, entry.length - start)]
+            here = replace(entry, offset=entry.offset + start, length=len(part))
+            self._read([(entry.shard, copy) for copy in _plain(here, part)])
+            yield part
 
     def read_bytes(self, wanted: Sequence[str]) -> dict[str, bytearray]:
         """Several values as they are stored, read together."""

@@ -49,7 +49,8 @@ class PerRank:
 
 
 Value = Any
-"""bytes-like, LocalFile, Part, a list of Part, Own, or what NumPy can make an array of."""
+"""bytes-like, LocalFile, Part, a list of Part, Own, a Source of its own name, or what NumPy can
+make an array of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,8 @@ def _sources(name: str, value: Value) -> Iterator[Source]:
     if isinstance(value, (bytes, bytearray, memoryview)):
         view = memoryview(value).cast("B")
         yield Source(name, len(view), view, is_frozen=isinstance(value, bytes))
+    elif isinstance(value, Source):
+        yield value
     elif isinstance(value, LocalFile):
         yield Source(name, value.path.stat().st_size, value.path)
     elif isinstance(value, Part):

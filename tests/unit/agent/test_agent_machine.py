@@ -201,6 +201,20 @@ def test_a_pre_run_tries_its_checkpoints(problem: str) -> None:
     play.send(ae.ProcessesPlanned(play.serial, "hdfs:///c"))
     assert play.did == (aa.TryCheckpoint(play.serial, "hdfs:///c"),)
     play.send(ae.CheckpointTried(play.serial, problem))
+    kind = ExitKind.NON_ZERO if problem else ExitKind.NOT_STARTED
+    assert play.did[0] == aa.StartProcesses(problem, kind)
+
+
+@pytest.mark.parametrize("problem", ["", "HDFS is away"])
+@pytest.mark.parametrize("role", ["worker", PRE_RUN_ROLE])
+def test_processes_start_after_the_mirrored_files_are_back(role: str, problem: str) -> None:
+    play = Play().parked().order(launch(1, role))
+    play.send(ae.SpoolsUploaded(play.serial)).send(ae.PortsRetaken(play.serial))
+    play.send(ae.ProcessesPlanned(play.serial, "hdfs:///c", is_mirrored=True))
+    if role == PRE_RUN_ROLE:
+        play.send(ae.CheckpointTried(play.serial))
+    assert play.did == (aa.RestoreMirror(play.serial),)
+    play.send(ae.MirrorRestored(play.serial, problem))
     assert play.did[0] == aa.StartProcesses(problem, ExitKind.NON_ZERO)
 
 

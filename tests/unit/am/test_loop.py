@@ -14,6 +14,7 @@ from yarnam.core.accounting.ledger import account_all
 from yarnam.core.model.events import (
     AmRestarted,
     CancelRequested,
+    CheckpointMirrored,
     JitterDrawn,
     JobStarted,
     PlanReady,
@@ -22,7 +23,7 @@ from yarnam.core.model.events import (
 )
 from yarnam.core.model.job_spec import GangSpec
 from yarnam.core.model.job_status import JobState, Use
-from yarnam.core.model.metrics import AgentMetrics
+from yarnam.core.model.metrics import AgentMetrics, MirrorReport
 from yarnam.core.model.outcomes import ContainerEnd, VerdictKind
 from yarnam.core.model.plans import Reason
 from yarnam.errors import ExitCode, InternalError, Unavailable
@@ -486,6 +487,31 @@ async def test_the_training_goes_to_the_journal_and_into_the_ledger() -> None:
     assert found is not None
     assert found.of(Use.CHECKPOINTING).wall_s == pytest.approx(2.0)
     assert found.of(Use.KEPT).wall_s == pytest.approx(37.0, abs=2.0)
+
+
+async def test_the_sets_of_files_that_are_kept_go_to_the_journal_and_into_the_status() -> None:
+    disk = Disk()
+    async with am_world(disk=disk) as world:
+        first, second = await world.run_gang()
+        for number in (0, 1, 1, 2):
+            kept = MirrorReport(number, 3, 1 << 30, 1000.0 + number)
+            other = MirrorReport(7, 1, 10, 900.0, "HDFS is full")
+            world.mailbox.measured = [
+                AgentMetrics(first, 0, 1.0, None, None, (), attempt=1, mirror=kept),
+                AgentMetrics(second, 1, 1.0, None, None, (), attempt=1, mirror=other),
+            ]
+            await world.advance(20.0)
+        events = [event for event in disk.journal.events if isinstance(event, CheckpointMirrored)]
+        assert [(one.number, one.files, one.saved_at_s) for one in events] == [
+            (1, 3, 1001.0),
+            (2, 3, 1002.0),
+        ]
+        found = world.status.mirror
+        assert found is not None
+        assert found.words(1062.0) == (
+            "set 2 of 3 files, 1.0 GiB, kept 1m00s ago (and those of 1 more tasks); "
+            "rank 1: HDFS is full"
+        )
 
 
 async def test_a_second_am_attempt_goes_on_with_the_accounts_of_the_first() -> None:

@@ -25,6 +25,7 @@ PRINTERS = {
     "yarnam/client/functions/packed_calls.py": "runs in the user's process; its traceback",
     "yarnam/train/_inputs/inputs.py": "stands alone in the user's process; an input of the spec",
     "yarnam/agent/programs/strangers.py": "stands alone beside the user's command, to its log",
+    "yarnam/agent/data/mirror_process.py": "to the agent, which logs it and shows it in the status",
     "yarnam/agent/data/checkpoint_trial.py": "to the agent, which shows it as a log of the process",
     "yarnam/cli/containers/token_process.py": "to the AM, which logs what failed",
     "yarnam/train/_job/pre_run_end.py": "stands alone in the user's process; a number",

@@ -90,6 +90,10 @@ TOLD: list[tuple[Event, str]] = [
         "0 non-zero 3, 1 signal 9, 2 ok",
     ),
     (ev.TrainingReported(1.0, 1, 40, saved_step=20), "step 40, checkpoint of step 20 saved"),
+    (
+        ev.CheckpointMirrored(1.0, 1, 4, 2, 3 << 20, 0.5),
+        "set 4 of the mirrored files is kept: 2 files, 3.0 MiB",
+    ),
     (ev.TimerFired(1.0, ev.TimerId(ev.TimerKind.HOLD, 3)), "hold@3"),
     (ev.CancelRequested(1.0, "me", "enough"), "cancelled by me: enough"),
     (ev.NodesSuspected(1.0, (NodeId("n1"), NodeId("n2"))), "problems with n1, n2"),

@@ -346,6 +346,41 @@ CASES = [
         "6:55: checkpoint.best.mode: 'most' is not one of min, max",
     ),
     (
+        "gpus: 4\ncheckpoint: {directory: /c, mirror: /tmp/ckpt}",
+        "6:37: checkpoint.mirror: must be a path below the working directory, as in `ckpt/`",
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /c, mirror: a/../b}",
+        "6:37: checkpoint.mirror: must be a path below the working directory, as in `ckpt/`",
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /c, mirror: .}",
+        "6:37: checkpoint.mirror: must be a path below the working directory, as in `ckpt/`",
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /c, mirror: .yarnam-bin}",
+        "6:37: checkpoint.mirror: names that begin with `.yarnam` are yarnam's own",
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /c, mirror: " + "n" * 256 + "}",
+        "6:37: checkpoint.mirror: a name has more than 255 bytes",
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /c, mirror_from: each}",
+        "6:42: checkpoint.mirror_from: has no effect without `mirror`",
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /c, mirror: c, mirror_from: all}",
+        "6:53: checkpoint.mirror_from: 'all' is not one of rank-0, each",
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /c, mirror: c/, async: true}",
+        (
+            "6:41: checkpoint.async: applies to code that saves by `yarnam.train.checkpoint`, not "
+            "to `mirror`"
+        ),
+    ),
+    (
         "gpus: 4\ncheckpoint: {directory: /c, every: 10m}",
         "6:36: checkpoint.every: must be a whole number, not text",
     ),

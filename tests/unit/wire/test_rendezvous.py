@@ -159,6 +159,7 @@ def test_what_the_spec_says_of_checkpoints() -> None:
         "restore": "700",
         "spool_limit_s": 60.5,
         "spool_max_mib": 1024,
+        "mirror": "",
     }
     none = by_rank("command", checkpoint=CheckpointSpec())[0]
     assert not [name for name in none if name.startswith("YARNAM_CHECKPOINT_")]

@@ -15,7 +15,7 @@ from yarnam.adapters.grpc.rank_watch import RankWatch
 from yarnam.adapters.grpc.wake_sender import WakePoint, wake_point
 from yarnam.core.model import events as ev
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
-from yarnam.core.model.metrics import RESTORED_STEP, AgentMetrics, Measured
+from yarnam.core.model.metrics import RESTORED_STEP, AgentMetrics, Measured, MirrorReport
 from yarnam.core.model.outcomes import (
     ExitKind,
     ProcessExit,
@@ -249,7 +249,18 @@ class AgentSession:
                     (name, Measured(value)) for name, value in sorted(given.values.items())
                 ),
                 attempt=self.measured,
+                mirror=_mirror(given.mirror) if given.HasField("mirror") else None,
             )
+
+
+def _mirror(given: pb.MirrorReport) -> MirrorReport:
+    return MirrorReport(
+        number=min(given.number, _MAX_SIZE),
+        files=given.files,
+        size=min(given.size, _MAX_SIZE),
+        saved_at_s=given.saved_at_s if isfinite(given.saved_at_s) else 0.0,
+        trouble=given.trouble,
+    )
 
 
 def registration(report: pb.AgentReport, ask: AskId, at_s: float) -> ev.AgentRegistered:

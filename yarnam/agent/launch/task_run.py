@@ -37,6 +37,7 @@ from yarnam.agent.resources.gpu_devices import ENV_GPU_IDS
 from yarnam.agent.resources.gpu_usage import GpuUsage
 from yarnam.agent.resources.kernel_log import kernel_lines
 from yarnam.agent.resources.memory_kills import KILLED_FOR_MEMORY, MemoryKills
+from yarnam.core.model.metrics import MirrorReport
 from yarnam.core.model.outcomes import ExitKind, Finding
 from yarnam.errors import YarnamError
 from yarnam.wire.protocol import CHECKPOINT_PAUSE, ENV_ERROR_FILE
@@ -118,6 +119,8 @@ class Process:
 
     collective: Collective | None = None
     """The last one that it had begun by then, where its framework has recorded that."""
+    mirror: MirrorReport | None = None
+    """The files that its task keeps of ``checkpoint.mirror``; of the task's first process."""
     raised: failure_examination.Raised | None = None
     """What its output said of a failure by then, although it lives."""
 
@@ -152,7 +155,7 @@ class TaskRun:
     notify: Callable[[RunStarted | ProcessFailed | RunEnded], None]
     at_end: Callable[[float], Awaitable[object]] | None = None
     """Awaited between the end of the processes and its report: called with the seconds
-    that it may take. A stop cuts it short."""
+    that it may take. A stop limits it to its grace."""
     secrets: Collection[str] = ()
     """Values that no report may hold."""
     rules: Sequence[Mapping[str, object]] = ()
@@ -183,6 +186,23 @@ class TaskRun:
     def has_failed(self) -> bool:
         """A process of it failed, and was not stopped."""
         return any(process.kind in _FAILED_BY_ITSELF for process in self.processes)
+
+    @property
+    def has_succeeded(self) -> bool:
+        return all(process.kind is ExitKind.OK for process in self.processes)
+
+    @property
+    def has_ended_well(self) -> bool:
+        """Each of them ended with exit code 0, be it after a stop."""
+        return all(
+            process.ended and process.pid and not (process.code or process.signal)
+            for process in self.processes
+        )
+
+    @property
+    def is_stopped(self) -> bool:
+        """Somebody else wants it to end, and gives it a grace."""
+        return self._stop_ends_s is not None
 
     async def run(self, plans: Sequence[ProcessPlan], directory: Path) -> None:
         """Start them all in ``directory``, then watch; returns when none of them is left."""
@@ -400,12 +420,15 @@ class TaskRun:
         if self._stop_ends_s is not None:
             limit_s = max(0.0, self._stop_ends_s - time.monotonic())
             self._stop_requested.clear()  # this stop is known; another one cuts short again
-        elif all(process.kind is ExitKind.OK for process in self.processes):
+        elif self.has_succeeded:
             limit_s = float("inf")
         stopped = asyncio.ensure_future(self._stop_requested.wait())
         waiting = asyncio.ensure_future(self.at_end(limit_s))
         try:
             await asyncio.wait({stopped, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done() and self._stop_ends_s is not None:
+                left_s = max(0.0, self._stop_ends_s - time.monotonic())
+                await asyncio.wait({waiting}, timeout=left_s)
         finally:
             stopped.cancel()
             waiting.cancel()

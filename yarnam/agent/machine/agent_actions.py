@@ -171,6 +171,12 @@ class TryCheckpoint(NamedTuple):
     directory: str
 
 
+class RestoreMirror(NamedTuple):
+    """Bring the files of ``checkpoint.mirror`` back. Answered by ``MirrorRestored``."""
+
+    serial: int
+
+
 class StartProcesses(NamedTuple):
     """As planned. With a problem none of them is started, and each has ended with this kind."""
 
@@ -237,7 +243,7 @@ class FindStrangers(NamedTuple):
 Errand = Union[Prepare, StageInputs, MeasureNode, Cancel, WriteTokens]
 LaunchPart = Union[
     WriteMembers, BeginRun, UploadSpools, RetakePorts, ReleasePorts, AwaitFreePorts, PlanProcesses,
-    TryCheckpoint, StartProcesses,
+    TryCheckpoint, RestoreMirror, StartProcesses,
 ]  # fmt: skip
 RunAction = Union[
     StopProcesses, AskForStep, StopAfter, StopAndWait, DumpStacks, PollActivity, CheckPorts,

@@ -114,10 +114,19 @@ class ProcessesPlanned(NamedTuple):
     serial: int
     checkpoint_dir: str = ""
     """Where the processes keep their checkpoints; empty if they keep none."""
+    is_mirrored: bool = False
+    """The agent keeps the files of one of their directories there."""
 
 
 class CheckpointTried(NamedTuple):
     """``problem``: why no checkpoint can be written; empty if one can."""
+
+    serial: int
+    problem: str = ""
+
+
+class MirrorRestored(NamedTuple):
+    """``problem``: why the processes cannot start from what was kept; empty if they can."""
 
     serial: int
     problem: str = ""
@@ -144,6 +153,12 @@ class ProcessesEnded(NamedTuple):
 
 
 class RunEnded(NamedTuple):
+    attempt: int
+
+
+class MirrorMoved(NamedTuple):
+    """Another set is kept, or why none is has changed."""
+
     attempt: int
 
 
@@ -188,6 +203,6 @@ class StrangersFound(NamedTuple):
 AgentEvent = Union[
     Signal, TroubleFound, DirectiveReceived, Staged, Checked, TokensReceived, TokensWritten,
     TimerFired, MembersWritten, SpoolsUploaded, PortsRetaken, PortsFreed, ProcessesPlanned,
-    CheckpointTried, RunStarted, ProcessFailed, ProcessesEnded, RunEnded, StacksDumped, SampleTaken,
-    ActivityPolled, PortsChecked, StrangersFound,
+    CheckpointTried, MirrorRestored, RunStarted, ProcessFailed, ProcessesEnded, RunEnded,
+    MirrorMoved, StacksDumped, SampleTaken, ActivityPolled, PortsChecked, StrangersFound,
 ]  # fmt: skip

@@ -27,6 +27,7 @@ from yarnam.agent.machine.agent_events import (
     ActivityPolled,
     AgentEvent,
     DirectiveReceived,
+    MirrorMoved,
     Moment,
     PortsChecked,
     ProcessesEnded,
@@ -45,7 +46,7 @@ from yarnam.errors import InternalError
 
 _OF_RUN = (
     RunStarted, ProcessFailed, ProcessesEnded, RunEnded, StacksDumped, ActivityPolled,
-    PortsChecked, StrangersFound,
+    PortsChecked, StrangersFound, MirrorMoved,
 )  # fmt: skip
 """Events of one launch."""
 

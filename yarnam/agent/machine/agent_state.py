@@ -99,6 +99,8 @@ class Run(NamedTuple):
     """The action that the launch waits for, or 0."""
     has_processes: bool = False
     """They are being started, or run, or have run."""
+    is_mirrored: bool = False
+    """The agent keeps the files of ``checkpoint.mirror``."""
     taken: frozenset[str] = frozenset()
     """Ports that somebody else has taken since the last launch."""
     is_listening: bool = False

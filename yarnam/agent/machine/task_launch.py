@@ -1,5 +1,6 @@
 """A launch, from its directive until the processes are started. Each part waits for the one before:
-inputs, checkpoints of the attempt before, ports, the plan, a trial of the checkpoints."""
+inputs, checkpoints of the attempt before, ports, the plan, a trial of the checkpoints, the files of
+``checkpoint.mirror``."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from yarnam.agent.machine.agent_actions import (
     BeginRun,
     PlanProcesses,
     ReleasePorts,
+    RestoreMirror,
     RetakePorts,
     StageInputs,
     StartProcesses,
@@ -20,6 +22,7 @@ from yarnam.agent.machine.agent_directives import Launch
 from yarnam.agent.machine.agent_events import (
     CheckpointTried,
     MembersWritten,
+    MirrorRestored,
     PortsFreed,
     PortsRetaken,
     ProcessesPlanned,
@@ -99,7 +102,13 @@ def begin_with_members(ctx: AgentStep, event: MembersWritten) -> None:
 
 def is_awaited(
     ctx: AgentStep,
-    event: Staged | SpoolsUploaded | PortsRetaken | PortsFreed | ProcessesPlanned | CheckpointTried,
+    event: Staged
+    | SpoolsUploaded
+    | PortsRetaken
+    | PortsFreed
+    | ProcessesPlanned
+    | CheckpointTried
+    | MirrorRestored,
 ) -> bool:
     return 0 < event.serial == ctx.run.serial
 
@@ -153,7 +162,8 @@ def _plan(ctx: AgentStep) -> None:
 
 def planned(ctx: AgentStep, event: ProcessesPlanned) -> None:
     """A pre-run finds out before its process runs what a gang would at its first save."""
-    run = ctx.run
+    run = ctx.run._replace(is_mirrored=event.is_mirrored)
+    ctx.set_run(run)
     if run.taken:
         # Else the user's process would fail to bind it, and be blamed.
         taken = ", ".join(sorted(run.taken))
@@ -161,10 +171,25 @@ def planned(ctx: AgentStep, event: ProcessesPlanned) -> None:
     elif run.launch.role == PRE_RUN_ROLE and event.checkpoint_dir:
         ctx.do(TryCheckpoint(ctx.await_next(), event.checkpoint_dir))
     else:
-        _start(ctx)
+        _restore(ctx)
 
 
 def checkpoint_tried(ctx: AgentStep, event: CheckpointTried) -> None:
+    if event.problem:
+        _start(ctx, event.problem, ExitKind.NON_ZERO)
+    else:
+        _restore(ctx)
+
+
+def _restore(ctx: AgentStep) -> None:
+    if ctx.run.is_mirrored:
+        ctx.do(RestoreMirror(ctx.await_next()))
+    else:
+        _start(ctx)
+
+
+def mirror_restored(ctx: AgentStep, event: MirrorRestored) -> None:
+    """Without what was kept the training would begin from zero: its program fails instead."""
     _start(ctx, event.problem, ExitKind.NON_ZERO)
 
 

@@ -15,6 +15,7 @@ from yarnam.agent.machine.agent_context import AgentStep
 from yarnam.agent.machine.agent_directives import Dump
 from yarnam.agent.machine.agent_events import (
     ActivityPolled,
+    MirrorMoved,
     PortsChecked,
     ProcessesEnded,
     ProcessFailed,
@@ -172,7 +173,7 @@ def report_group(ctx: AgentStep, event: ActivityPolled) -> None:
     ctx.report(TaskState.STARTED)
 
 
-def send_metrics(ctx: AgentStep, _: ActivityPolled) -> None:
+def send_metrics(ctx: AgentStep, _: ActivityPolled | MirrorMoved) -> None:
     ctx.do(Command.SEND_METRICS_SOON)
 
 

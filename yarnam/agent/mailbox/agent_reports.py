@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from yarnam.agent.launch.task_run import Process, TaskRun
 from yarnam.agent.machine.agent_actions import Report
 from yarnam.agent.task_config import ContainerSettings
+from yarnam.core.model.metrics import MirrorReport
 from yarnam.core.model.outcomes import Finding, NodeMeasures
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.protocol import METRICS_PERIOD_S, PROTOCOL
@@ -159,7 +160,20 @@ def process_report(process: Process) -> pb.ProcessReport:
             report.metrics.values[name] = value
     for name, value in usage.items():
         report.metrics.values[name] = value
+    _add_mirror(report, process.mirror)
     return report
+
+
+def _add_mirror(report: pb.ProcessReport, kept: MirrorReport | None) -> None:
+    if kept is not None:
+        message = pb.MirrorReport(
+            number=kept.number,
+            files=kept.files,
+            size=kept.size,
+            saved_at_s=kept.saved_at_s,
+            trouble=kept.trouble,
+        )
+        report.metrics.mirror.CopyFrom(message)
 
 
 def _finding(finding: Finding) -> pb.Finding:

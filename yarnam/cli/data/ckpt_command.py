@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from hdfs_utils import checkpoints, errors
-    from hdfs_utils.checkpoints import catalog, export
+    from hdfs_utils.checkpoints import catalog, export, file_sets
     from yarnam.adapters.hdfs import error_map
     from yarnam.client import site
 
@@ -59,16 +59,19 @@ def command() -> None:
 def ls(directory: str, as_json: bool) -> None:
     """List checkpoints, newest first: whole, torn, unfinished or set aside.
 
-    Does not read the data; to check it, use `verify`.
+    Sets of files (`checkpoint.mirror`) have the number of the set as their step. Does not read the
+    data; to check it, use `verify`.
     """
     with error_map.hdfs_errors("listing checkpoints"):
         fs, root = _open(directory)
         found = catalog.list_checkpoints(fs, root)
+        for rank in file_sets.known_ranks(fs, root):
+            found += catalog.list_checkpoints(fs, file_sets.rank_directory(root, rank))
     if as_json:
         print_json([as_plain(fs, one) for one in found])
     elif found:
         headers = ("STEP", "STATE", "RANKS", "SIZE", "SAVED", "BY", "METRICS", "NAME")
-        print_table(headers, [row(one) for one in found], colour_column=1)
+        print_table(headers, [row(one, root) for one in found], colour_column=1)
         for one in found:
             if one.reason and one.state.value != "whole":
                 print_note(f"{short(one.path)}: {one.reason}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.rendering.console import clock_time
 from yarnam.core.model.printable import size_text
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from hdfs_utils import FileSystem
     from hdfs_utils.checkpoints import Checkpoint, PruneDecision
     from hdfs_utils.checkpoints.catalog import CheckpointListing
+
+with on_first_use():
+    from hdfs_utils.checkpoints import file_sets
 
 
 def decision_row(decision: PruneDecision, *, is_done: bool) -> Sequence[str]:
@@ -33,8 +37,9 @@ def decision_as_plain(decision: PruneDecision, *, is_done: bool) -> dict[str, An
     return {**plain, "is_gone": decision.is_gone} if is_done and decision.goes else plain
 
 
-def row(one: CheckpointListing) -> Sequence[str]:
-    """A row of the table of `ls`."""
+def row(one: CheckpointListing, root: str) -> Sequence[str]:
+    """A row of the table of `ls` of a directory."""
+    name = one.path.removeprefix(f"{root.rstrip('/')}/")
     checkpoint = one.checkpoint
     if checkpoint is None:
         return (
@@ -43,17 +48,18 @@ def row(one: CheckpointListing) -> Sequence[str]:
             "-",
             size_text(one.size),
             *"---",
-            short(one.path),
+            name,
         )
+    number = str(one.name.step)
     return (
-        str(one.name.step),
+        f"set {number}" if file_sets.is_set(checkpoint) else number,
         one.state.value,
         str(checkpoint.world_size),
         size_text(one.size),
         clock_time(checkpoint.saved_ms / 1000),
         _writer(checkpoint),
         " ".join(f"{name}={value:.4g}" for name, value in checkpoint.metrics.items()) or "-",
-        short(one.path),
+        name,
     )
 
 

@@ -41,6 +41,9 @@ def event_text(event: Event, names: Mapping[AskId, str] = MappingProxyType({})) 
             return observed_text(event)
         case ev.TrainingReported(step=step, saved_step=saved):
             return f"step {step}" + ("" if saved is None else f", checkpoint of step {saved} saved")
+        case ev.CheckpointMirrored(number=number, files=files, size=size):
+            count = f"{files} file{'' if files == 1 else 's'}"
+            return f"set {number} of the mirrored files is kept: {count}, {byte_words(size)}"
         case ev.PlanReady(plan=plan):
             rung = plan.rungs[0]
             return f"plan: rung {rung.number}, {rung.level.name}: {rung.reason}"

@@ -128,7 +128,8 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     if status.metrics:
         yield "  " + ", ".join(f"{name} {value:.6g}" for name, value in status.metrics)
     if status.checkpoint:
-        yield f"  checkpoints in {status.checkpoint}"
+        kept = f": {status.mirror.words(now_s)}" if status.mirror is not None else ""
+        yield f"  checkpoints in {status.checkpoint}{kept}"
     if status.tracking_url:
         yield f"  {status.tracking_url}"
     if status.tasks:

@@ -10,7 +10,7 @@ from yarnam.core.accounting.ledger import Accounts
 from yarnam.core.gang import Gang
 from yarnam.core.gang.policy import SizePolicy
 from yarnam.core.gang.state import StopKind
-from yarnam.core.model.events import Event, ResumeRequested, TrainingReported
+from yarnam.core.model.events import CheckpointMirrored, Event, ResumeRequested, TrainingReported
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.tickets import HoldState, PolicyTicket
@@ -50,6 +50,8 @@ class Service:
 
 def served(service: Service, before: Gang, event: Event, after: Gang, books: Accounts) -> Service:
     """Fold one step of the gang; ``books`` are the accounts after it."""
+    if isinstance(event, CheckpointMirrored):
+        return replace(service, has_checkpoint=True)
     if isinstance(event, TrainingReported):
         return _reported(service, event, books)
     if after.phase is before.phase or after.is_pre_run or before.is_pre_run:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from yarnam.core.model.events import TrainingReported
+from yarnam.core.model.metrics import AgentMetrics, MirrorReport
 
 SAVED_PERIOD_S = 10.0
 """The least time between reports of new checkpoints: the loss with an ApplicationMaster is known to
@@ -10,6 +13,12 @@ this precision."""
 
 STEP_PERIOD_S = 60.0
 """The least time between reports of new steps alone: a week of training is 10,000 events."""
+
+
+def lead_mirror(metrics: Sequence[AgentMetrics], attempt: int) -> MirrorReport | None:
+    """The report of the lowest rank of this attempt that keeps sets of files."""
+    mine = [metric for metric in metrics if metric.attempt == attempt and metric.mirror]
+    return min(mine, key=lambda metric: metric.rank).mirror if mine else None
 
 
 def is_due(last: TrainingReported | None, new: TrainingReported, *, at_once: bool) -> bool:

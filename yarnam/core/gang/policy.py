@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.ids import CHIEF_ROLE, PS_ROLE, NodeId
 from yarnam.core.model.job_spec import (
+    MIRROR_RESTORE_S,
     STOP_MARGIN_S,
     After,
     Completion,
@@ -163,7 +164,7 @@ def policy_for(job: JobSpec) -> GangPolicy:
     return GangPolicy(
         roles=tuple((role.name, role.tasks * role.processes_per_task) for role in job.roles),
         tasks=job.tasks,
-        gang=job.gang,
+        gang=_gang_limits(job),
         retry=job.retry,
         stop_grace_s=job.am.stop_grace_s,
         time_limit_s=job.time_limit_s,
@@ -185,6 +186,12 @@ def policy_for(job: JobSpec) -> GangPolicy:
         leaves_out_inputs=any(given.on_corrupt is not OnCorrupt.FAIL for given in job.inputs),
         pre_run=_pre_run_policy(job) if job.pre_run.is_due else None,
     )
+
+
+def _gang_limits(job: JobSpec) -> GangSpec:
+    if not job.checkpoint.mirror:
+        return job.gang
+    return replace(job.gang, launch_timeout_s=job.gang.launch_timeout_s + MIRROR_RESTORE_S)
 
 
 def _rules(job: JobSpec) -> tuple[tuple[str, RolePolicy], ...]:

@@ -327,6 +327,19 @@ class TrainingReported:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointMirrored:
+    """The newest set of the files of `checkpoint.mirror` is on HDFS, by the report of the first
+    task that keeps any. The machine ignores it. ``size`` in bytes."""
+
+    at_s: float
+    attempt: int
+    number: int
+    files: int
+    size: int
+    saved_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class TimerFired:
     at_s: float
     timer: TimerId
@@ -535,6 +548,7 @@ Event = Union[
     LossFlat,
     TaskExited,
     TrainingReported,
+    CheckpointMirrored,
     TimerFired,
     CancelRequested,
     SuspendRequested,

@@ -383,6 +383,11 @@ class ElasticSpec:
         )
 
 
+MIRROR_RESTORE_S = 1800.0
+"""For the files of `checkpoint.mirror`, which are brought back before the processes start: as long
+as localizing may take (`gang.localize_timeout`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointSpec:
     """Where the training code keeps its checkpoints, and how ``yarnam.train.checkpoint`` does."""
@@ -404,6 +409,11 @@ class CheckpointSpec:
     """How long a checkpoint may wait on the local disk; 0 if none may."""
     spool_max_mib: int = 0
     """The most space of all waiting checkpoints; 0 for as much as leaves a tenth of the disk."""
+    mirror: str = ""
+    """A directory below the working directory whose files the agent keeps as checkpoints, for a
+    program that writes them itself; empty if there is none."""
+    mirror_each: bool = False
+    """Every task has one, and not only that of rank 0."""
 
 
 @dataclass(frozen=True, slots=True)

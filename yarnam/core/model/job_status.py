@@ -449,6 +449,35 @@ class StagingStatus:
         return self.files_done >= self.files
 
 
+@dataclass(frozen=True, slots=True)
+class MirrorStatus:
+    """The files of ``checkpoint.mirror`` on HDFS: the newest set of the first task that keeps any.
+    ``number`` is 0 before the first one."""
+
+    number: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    saved_at_s: float = 0.0
+    tasks: int = 1
+    """How many keep sets."""
+    trouble: str = ""
+    """Why newer files are not kept, by the report of one of the agents."""
+
+    def words(self, now_s: float) -> str:
+        """``set 4 of 2 files, 1.1 GiB, kept 2m10s ago``."""
+        if self.number:
+            what = (
+                f"{self.files} file{'' if self.files == 1 else 's'}, {byte_words(self.size_bytes)}"
+            )
+            ago = duration(max(0.0, now_s - self.saved_at_s))
+            text = f"set {self.number} of {what}, kept {ago} ago"
+        else:
+            text = "no set of files is kept yet"
+        if self.tasks > 1:
+            text += f" (and those of {self.tasks - 1} more tasks)"
+        return f"{text}; {self.trouble}" if self.trouble else text
+
+
 class Use(Enum):
     """The use of a job's time; see ``yarnam.core.accounting.ledger``."""
 
@@ -653,6 +682,8 @@ class JobStatus:
     """The jobs of ``depends_on`` that it still waits for."""
     time_limit: TimeLimitStatus | None = None
     """``None`` if the job has none."""
+    mirror: MirrorStatus | None = None
+    """``None`` if no directory is kept by `checkpoint.mirror`, or no agent has reported yet."""
 
     @property
     def attempt_words(self) -> str:

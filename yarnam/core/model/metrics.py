@@ -53,6 +53,19 @@ names."""
 
 
 @dataclass(frozen=True, slots=True)
+class MirrorReport:
+    """The newest set of files that a task has kept of ``checkpoint.mirror``; ``number`` is 0 before
+    the first one. ``size`` in bytes, ``saved_at_s`` since the epoch."""
+
+    number: int = 0
+    files: int = 0
+    size: int = 0
+    saved_at_s: float = 0.0
+    trouble: str = ""
+    """Why newer files are not kept."""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentMetrics:
     """The last report of one process. ``rank`` is global; ``at_s`` is in seconds since the
     epoch."""
@@ -65,3 +78,5 @@ class AgentMetrics:
     values: tuple[tuple[str, Measured], ...]
     attempt: int = 0
     """The gang attempt that the process belongs to; 0 from an older agent."""
+    mirror: MirrorReport | None = None
+    """Set for the first process of a task that keeps sets of files."""

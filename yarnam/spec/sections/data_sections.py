@@ -131,12 +131,19 @@ def _restore(value: Any) -> Any:
 
 
 class Checkpoint(Section):
-    """Where the training code keeps its checkpoints. All keys but `directory` apply to code that
-    uses `yarnam.train.checkpoint`."""
+    """Where the training code keeps its checkpoints. A program that writes them as files, by
+    `torch.save` for instance, needs `mirror`; `keep` and `restore` apply to both ways, the other
+    keys to code that uses `yarnam.train.checkpoint`."""
 
     directory: Text
     """The directory (same forms as an input's `path`); the variable `YARNAM_CHECKPOINT_DIR` holds
     it. It belongs to one job at a time: until that job ends, submit refuses another."""
+    mirror: Text | None = None
+    """A directory below the working directory, as in `ckpt/`: yarnam keeps its files on HDFS and
+    brings them back before a restart. See [programs that write
+    files](../how-to/checkpoints.md#programs-that-write-files)."""
+    mirror_from: Literal["rank-0", "each"] = "rank-0"
+    """Which tasks have a directory that is kept: the one of rank 0, or `each`, separately."""
     keep: Whole = _CHECKPOINT.keep
     """The number of newest checkpoints to keep."""
     keep_every: Annotated[int, Field(ge=1, le=10**9)] | None = None

@@ -241,7 +241,7 @@ class Finding(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., failure: _Optional[str] = ..., role: _Optional[str] = ..., action: _Optional[str] = ..., blame: _Optional[str] = ..., line: _Optional[str] = ..., explanation: _Optional[str] = ..., hint: _Optional[str] = ..., weak: _Optional[bool] = ..., at_s: _Optional[float] = ..., ruled_out: _Optional[_Iterable[str]] = ..., written_at_s: _Optional[float] = ..., stream: _Optional[str] = ...) -> None: ...
 
 class Metrics(_message.Message):
-    __slots__ = ("at_s", "step", "total_steps", "values", "pause", "age_s")
+    __slots__ = ("at_s", "step", "total_steps", "values", "pause", "age_s", "mirror")
     class ValuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -255,13 +255,29 @@ class Metrics(_message.Message):
     VALUES_FIELD_NUMBER: _ClassVar[int]
     PAUSE_FIELD_NUMBER: _ClassVar[int]
     AGE_S_FIELD_NUMBER: _ClassVar[int]
+    MIRROR_FIELD_NUMBER: _ClassVar[int]
     at_s: float
     step: int
     total_steps: int
     values: _containers.ScalarMap[str, float]
     pause: str
     age_s: float
-    def __init__(self, at_s: _Optional[float] = ..., step: _Optional[int] = ..., total_steps: _Optional[int] = ..., values: _Optional[_Mapping[str, float]] = ..., pause: _Optional[str] = ..., age_s: _Optional[float] = ...) -> None: ...
+    mirror: MirrorReport
+    def __init__(self, at_s: _Optional[float] = ..., step: _Optional[int] = ..., total_steps: _Optional[int] = ..., values: _Optional[_Mapping[str, float]] = ..., pause: _Optional[str] = ..., age_s: _Optional[float] = ..., mirror: _Optional[_Union[MirrorReport, _Mapping]] = ...) -> None: ...
+
+class MirrorReport(_message.Message):
+    __slots__ = ("number", "files", "size", "saved_at_s", "trouble")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SAVED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    files: int
+    size: int
+    saved_at_s: float
+    trouble: str
+    def __init__(self, number: _Optional[int] = ..., files: _Optional[int] = ..., size: _Optional[int] = ..., saved_at_s: _Optional[float] = ..., trouble: _Optional[str] = ...) -> None: ...
 
 class ReportAck(_message.Message):
     __slots__ = ()
