@@ -157,6 +157,17 @@ def test_a_second_plan_of_an_elastic_gang_is_not_wanted_either() -> None:
     assert only(suspend(play), CancelPlanRequest).attempt == 1
 
 
+def test_a_plan_that_an_old_answer_has_overtaken_is_not_wanted_either() -> None:
+    """The answer is from before the first suspension and refused by now."""
+    play = Play()
+    play.start()
+    suspend(play)
+    assert only(play.send(ResumeRequested(0, "ann")), RequestPlan)
+    play.refuse()
+    assert play.gang.phase is Phase.BACKING_OFF
+    assert only(suspend(play), CancelPlanRequest).attempt == 1
+
+
 def test_what_is_held_of_a_gang_that_is_not_complete_goes_back() -> None:
     play = Play()
     play.start()

@@ -27,6 +27,7 @@ from yarnam.core.gang.transitions import HANDLERS, ROWS, Key, Row
 from yarnam.core.model.events import (
     AwaitedJobsSeen,
     BrokerFailed,
+    CheckpointMirrored,
     ConditionChanged,
     ContainerEnded,
     ContainersMarked,
@@ -751,7 +752,7 @@ def test_every_event_is_in_the_table() -> None:
     assert {event for event in named if isinstance(event, type)} == {
         *get_args(Event),
         AllEnded,
-    } - {TimerFired, TrainingReported}
+    } - {TimerFired, TrainingReported, CheckpointMirrored}
     assert {event for event in named if not isinstance(event, type)} == set(TimerKind)
 
 

@@ -96,7 +96,8 @@ def test_a_jax_tree_is_restored_with_another_sharding(tmp_path: Path) -> None:
 TORCH = """
     import sys
     import torch
-    from hdfs_utils.checkpoints import Checkpointer, torch_state
+    from hdfs_utils.checkpoints import Checkpointer
+    from hdfs_utils.checkpoints.frameworks import torch_state
 
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1).to(torch.bfloat16))
     optimizer = torch.optim.Adam(model[0].parameters(), lr=0.1)

@@ -72,8 +72,9 @@ def suspend_stopped(ctx: StepContext, event: AllEnded) -> None:
 def suspend(ctx: StepContext, event: SuspendRequested) -> None:
     """Release all; CancelPlanRequest; start SUSPENSION."""
     search = ctx.gang.search
-    # An elastic gang may have asked once more, as a plan for its largest size was on its way.
-    may_be_asked = ctx.gang.phase in {Phase.PENDING, Phase.ACQUIRING}
+    # An elastic gang may have asked once more, as a plan for its largest size was on its way; and
+    # an answer from before an earlier suspension may have taken the place of the one it waits for.
+    may_be_asked = ctx.gang.phase in {Phase.PENDING, Phase.ACQUIRING, Phase.BACKING_OFF}
     if may_be_asked or (search is not None and search.is_planning):
         ctx.do(CancelPlanRequest(ctx.gang.attempt))
     _suspend(ctx, suspend_text(event), event.limit_s, is_policy=event.is_policy)
