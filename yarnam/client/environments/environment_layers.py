@@ -211,21 +211,20 @@ def layers_named(name: str) -> list[str]:
 def take_out(tree: Path, site: Path, packages: Sequence[InstalledPackage], layer: Path) -> None:
     """Move packages into a new layer. Their programs stay beside the interpreter too."""
     (layer / SCRIPTS).mkdir(parents=True)
-    folders: set[Path] = set()
+    parents = {name.rpartition("/")[0] for each in packages for name in each.files}
+    for parent in sorted(parents):
+        (layer / SITE / parent).mkdir(parents=True, exist_ok=True)
     for each in packages:
         for name in each.files:
-            target = layer / SITE / name
-            target.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):
-                (site / name).rename(target)
-                folders.update(path for path in (site / name).parents if path != site)
+                (site / name).rename(layer / SITE / name)
         for name in each.scripts:
             with suppress(FileNotFoundError):
                 (layer / SCRIPTS / name).write_bytes((tree / "bin" / name).read_bytes())
-    for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
-        if site in folder.parents:
-            with suppress(OSError):
-                folder.rmdir()
+    for place in {place for each in packages for place in each.places}:
+        for folder, _, _ in os.walk(site / place, topdown=False):
+            with suppress(OSError):  # other files are left in it
+                Path(folder).rmdir()
 
 
 def add_hook(site: Path) -> None:
