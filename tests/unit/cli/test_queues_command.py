@@ -15,10 +15,13 @@ from tests.unit.queues.test_lint import GOOD
 from yarnam.cli.shell import Shell, run
 from yarnam.client.planning.snapshot_file import save_snapshot
 from yarnam.client.queues import apply_file
+from yarnam.client.queues.chosen_policies import ChosenPolicies
 from yarnam.core.model.job_status import AwaitedJob, JobState, WaitQueueStatus
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Scheduler
+from yarnam.core.policies.chosen_policy import QueuePolicy
 from yarnam.core.queues.queue_state import QueueState
+from yarnam.errors import Unavailable
 
 WHOLE = Resources(1048576, 256, 32)
 
@@ -65,6 +68,49 @@ def test_show_draws_the_tree_and_says_why_jobs_wait(
     assert "Waiting: 1" in out
     assert any("ApplicationMasters may use 2000 MiB in root.research" in line for line in out)
     assert out[-1].split() == ["8", "8", "16", "32"]
+
+
+def test_shares_that_cannot_all_be_met_are_named(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert yarnam(world, "show") == 0
+    assert not any("add up to" in line for line in lines_of(capsys))
+    root = world.rm.queue_tree
+    assert root is not None
+    small = replace(root.children[1], fair_share=Resources(1, 1, 4))
+    world.rm.queue_tree = replace(root, children=(root.children[0], small))
+    assert yarnam(world, "show") == 0
+    assert any(
+        "The fair shares below root add up to 36 GPUs, and it has 32" in line
+        for line in lines_of(capsys)
+    )
+    assert yarnam(world, "show", "root.small") == 0
+    assert not any("add up to" in line for line in lines_of(capsys))
+
+
+def test_the_policy_of_yarnam_is_shown_beside_the_scheduler_s(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = {
+        "root.research": QueuePolicy("tiresias", (("limits", "3600"),), by="ann", version=2),
+        "root.elsewhere": QueuePolicy("fifo", version=1),
+    }
+    monkeypatch.setattr(ChosenPolicies, "all", lambda _: chosen)
+    assert yarnam(world, "show") == 0
+    out = lines_of(capsys)
+    assert "The gangs of root.research start by the policy tiresias limits=3600 (by ann)" in out
+    assert not any("root.elsewhere" in line for line in out)
+    assert yarnam(world, "show", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["policies"]
+    assert list(found) == ["root.research"]
+    assert found["root.research"]["policy"] == "tiresias"
+
+    def away(_: ChosenPolicies) -> dict[str, QueuePolicy]:
+        raise Unavailable("ZooKeeper does not answer")
+
+    monkeypatch.setattr(ChosenPolicies, "all", away)
+    assert yarnam(world, "show") == 0
+    assert any(line.startswith("  research") for line in lines_of(capsys))
 
 
 def test_one_queue_and_json(world: World, capsys: pytest.CaptureFixture[str]) -> None:

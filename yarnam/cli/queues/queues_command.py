@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -38,8 +39,10 @@ from yarnam.errors import UsageError, YarnamError
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from yarnam.cli.rendering.console import Line
     from yarnam.client import Client
     from yarnam.core.model.job_status import AwaitedJob
+    from yarnam.core.policies.chosen_policy import QueuePolicy
     from yarnam.core.queues.queue_state import QueueState
     from yarnam.core.queues.queues_now import QueueJob, QueuesNow
 
@@ -47,6 +50,7 @@ with on_first_use():
     from rich import console as rich_console
     from rich import live
 
+    from yarnam.cli.queues import policy_text
     from yarnam.cli.rendering import queue_text
     from yarnam.client.monitor import lookup
     from yarnam.client.queues import queue_view
@@ -91,21 +95,46 @@ def show(ctx: click.Context, queue: str, watch: bool, node_label: str, as_json: 
         if watch:
             return _watch(client, queue, node_label, as_json=as_json)
         now = queue_view.queues_now(client.site, node_label)
-        shown = _find(now, queue)
+        shown, chosen = _find(now, queue), _chosen_policies(client)
         if as_json:
-            print_json(queue_text.queues_plain(now, shown))
+            print_json(_plain(now, shown, chosen))
         else:
-            print_lines(queue_text.queue_lines(now, shown))
+            print_lines(_lines(now, shown, chosen))
     return 0
 
 
+def _chosen_policies(client: Client) -> Mapping[str, QueuePolicy]:
+    """Empty if ZooKeeper does not answer: the queues are shown without them."""
+    try:
+        return client.policies.all()
+    except YarnamError:
+        return {}
+
+
+def _lines(now: QueuesNow, shown: QueueState, chosen: Mapping[str, QueuePolicy]) -> Iterator[Line]:
+    policies = {queue: policy_text.words(policy) for queue, policy in chosen.items()}
+    return queue_text.queue_lines(now, shown, policies)
+
+
+def _plain(
+    now: QueuesNow, shown: QueueState, chosen: Mapping[str, QueuePolicy]
+) -> dict[str, object]:
+    below = {queue.name for queue in shown.walk()}
+    policies = {
+        queue: policy_text.as_plain(queue, policy)
+        for queue, policy in chosen.items()
+        if queue in below
+    }
+    return {**queue_text.queues_plain(now, shown), "policies": policies}
+
+
 def _watch(client: Client, queue: str, node_label: str, *, as_json: bool) -> int:
-    def take() -> tuple[QueuesNow, QueueState]:
+    def take() -> tuple[QueuesNow, QueueState, Mapping[str, QueuePolicy]]:
         now = queue_view.queues_now(client.site, node_label)
-        return now, _find(now, queue)
+        return now, _find(now, queue), _chosen_policies(client)
 
     def drawn() -> Group:
-        return rich_console.Group(*(live_text(line) for line in queue_text.queue_lines(*take())))
+        return rich_console.Group(*(live_text(line) for line in _lines(*take())))
 
     try:
         if is_terminal() and not as_json:
@@ -115,9 +144,9 @@ def _watch(client: Client, queue: str, node_label: str, *, as_json: bool) -> int
                     view.update(drawn(), refresh=True)
         while True:
             if as_json:
-                print_json_line(queue_text.queues_plain(*take()))
+                print_json_line(_plain(*take()))
             else:
-                print_lines(queue_text.queue_lines(*take()))
+                print_lines(_lines(*take()))
             time.sleep(WATCH_EVERY_S)
     except Terminated:
         raise

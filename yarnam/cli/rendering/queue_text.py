@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -30,8 +31,11 @@ _CAPACITY_HEADERS = ("QUEUE", "USED, CAPACITY", "USED", "PENDING", "CAPACITY", "
                      "CAN TAKE", "ORDER", "AM SHARE", "APPLICATIONS")  # fmt: skip
 
 
-def queue_lines(now: QueuesNow, shown: QueueState) -> Iterator[Line]:
-    """The tree from this queue down, its jobs, and what fits now."""
+def queue_lines(
+    now: QueuesNow, shown: QueueState, policies: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Line]:
+    """The tree from this queue down, its jobs, and what fits now. ``policies``: yarnam's own, in
+    words, by the queues for which one is chosen."""
     total = now.root.maximum.gpus
     yield f"{total} GPUs, {now.free_gpus} free; all amounts but the AM share are GPUs"
     top = shown.name.count(".")
@@ -44,8 +48,18 @@ def queue_lines(now: QueuesNow, shown: QueueState) -> Iterator[Line]:
     used, share, rest = _marks()
     name = "fair share" if is_fair else "capacity"
     yield f"({used} in use, {share} the rest of the {name}, {rest} above it)"
+    names = {queue.name for queue in shown.walk()}
+    for queue in shown.walk():
+        if is_fair and queue.promised_gpus > queue.fair_share.gpus > 0:
+            yield (
+                f"The fair shares below {queue.name} add up to {queue.promised_gpus} GPUs, and it"
+                f" has {queue.fair_share.gpus}: not all of them can be met (yarnam queues lint)"
+            )
+    for name, chosen in sorted(policies.items()):
+        if name in names:
+            yield f"The gangs of {name} start by the policy {chosen}"
     for name, closure in sorted(now.closures.queues.items()):
-        if name == shown.name or name.startswith(f"{shown.name}."):
+        if name in names:
             yield f"{name} is stopped {closure.words}{_drain_text(closure, now.taken_at_s)}"
     if cordoned := cordoned_nodes(now.nodes):
         gpus = sum(node.total.gpus for node in cordoned)

@@ -70,6 +70,12 @@ class QueueState:
         return next((queue for queue in self.walk() if queue.name == name), None)
 
     @property
+    def promised_gpus(self) -> int:
+        """The fair shares of the queues directly below it. They are more than its own share if
+        their minimums are."""
+        return sum(child.fair_share.gpus for child in self.children)
+
+    @property
     def pending(self) -> Resources:
         """The resources that its jobs ask for and do not have."""
         return self.demand.minus(self.used)
