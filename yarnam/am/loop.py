@@ -290,6 +290,12 @@ class ApplicationMaster:
         YARN yet."""
         return (*self._ports.waiters(), *self._queue.waiters())
 
+    def _counted_end_s(self) -> float | None:
+        """The end by the program's own count of steps. A flat loss is no end: it is not shown to
+        others."""
+        predicted = self._published.predicted_end if self._published is not None else None
+        return None if predicted is None or predicted.is_by_loss else predicted.end_at_s
+
     def policy_ticket(self, version: int = 0) -> PolicyTicket:
         """The job's report to the policy of its queue, of which it knows this version."""
         status = self._published
@@ -326,7 +332,7 @@ class ApplicationMaster:
         actions = self._step(batch)
         await self._patiently("write the journal", lambda: self._ports.journal.append(batch))
         self._show(batch)
-        self._queue.show(self._gang)
+        self._queue.show(self._gang, self._counted_end_s())
         self._learn(batch)
         if before.is_pre_run and not self._gang.is_pre_run:
             self._aside(self._settle_pre_run)

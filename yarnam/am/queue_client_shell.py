@@ -30,7 +30,7 @@ from yarnam.core.queue_client import client_actions as ca
 from yarnam.core.queue_client import client_events as ce
 from yarnam.core.queue_client.admission_rules import claim_decision
 from yarnam.core.queue_client.cluster_poll import ClusterPoll, PlanOutcome
-from yarnam.core.queue_client.gang_view import GangView, gang_view
+from yarnam.core.queue_client.gang_view import GangView, gang_view, settled_end_s
 from yarnam.core.queue_client.ticket_list import NOBODY, TicketList
 from yarnam.core.queue_client.wait_status import is_same_position, waiting_text
 from yarnam.errors import YarnamError
@@ -170,11 +170,14 @@ class QueueClientShell:
         """Takes the queue that YARN has the job in now."""
         self._put(ce.Moved(queue))
 
-    def show(self, gang: Gang) -> None:
-        """Takes the gang's new state. Returns immediately."""
+    def show(self, gang: Gang, ends_at_s: float | None = None) -> None:
+        """Takes the gang's new state, and its end by its program's own count of steps. Returns
+        immediately."""
         if not self.client.has_queue:
             return
-        view = gang_view(gang, self.client.job.size)
+        shown_s = self._shown.ends_at_s if self._shown is not None else None
+        ends_at_s = settled_end_s(shown_s, ends_at_s, self._clock.now_s())
+        view = gang_view(gang, self.client.job.size, ends_at_s)
         if view != self._shown:
             self._shown = view
             self._put(ce.GangChanged(view))

@@ -379,3 +379,27 @@ async def test_a_checkpoint_that_fails_at_the_suspend_is_a_failure_and_no_suspen
 
 def disk_of(world: AmWorld) -> list[Event]:
     return list(world.disk.journal.events)
+
+
+async def test_others_see_the_end_that_the_program_counts() -> None:
+    """A declared duration is what its user expected; its own steps are better."""
+    room = hall()
+    declared = replace(WHOLE, duration_s=36000.0)
+    async with am_world(declared, hall=room) as world:
+        asks = await world.run_gang()
+        world.view.shown = FULL
+        began_s, attempt = world.clock.now_s(), asks[0].attempt
+        assert room.gangs[APPLICATION].ends_at_s == pytest.approx(began_s + 36000.0, abs=60.0)
+        writes = []
+        for seconds in range(0, 240, 5):
+            now_s = world.clock.now_s()
+            metrics = AgentMetrics(asks[0], 0, now_s, 10 + seconds, 1000, (), attempt)
+            world.mailbox.measured = [metrics]
+            await pass_time(world, 5.0)
+            writes.append(room.gangs[APPLICATION].ends_at_s)
+        shown = room.gangs[APPLICATION]
+        left_s = (shown.ends_at_s or 0.0) - world.clock.now_s()
+        assert left_s == pytest.approx(755.0, rel=0.15)
+        assert len(set(writes)) < 8, "a look that differs little is not written"
+        assert shown.policy is not None
+        assert shown.policy.left_s(world.clock.now_s()) == pytest.approx(left_s, abs=5.0)

@@ -9,6 +9,8 @@ import pytest
 from yarnam.core.fits.predicted_end import (
     MOST_POINTS,
     LossSeries,
+    StepPace,
+    counted_end,
     predicted_end,
 )
 
@@ -102,3 +104,30 @@ def test_losses_without_a_curve_still_have_the_programs_end(loss: float) -> None
     found = predicted_end(made, 100, 30.0)
     assert found is not None
     assert found.steps_left == 71
+
+
+def test_a_program_that_reports_no_loss_ends_by_its_own_count() -> None:
+    pace = StepPace()
+    assert counted_end(pace, 1000, 0.0) is None
+    pace = pace.add(0, 0.0)
+    found = counted_end(pace, 1000, 0.0)
+    assert found is not None
+    assert (found.steps_left, found.end_at_s) == (1000, None), "one report has no speed"
+    for at_s in range(1, 101):
+        pace = pace.add(2 * at_s, float(at_s))
+    found = counted_end(pace, 1000, 100.0)
+    assert found is not None
+    assert (found.steps_left, found.end_at_s, found.is_by_loss) == (800, 500.0, False)
+    assert len(pace.points) <= 10
+
+
+def test_the_pace_is_that_of_now() -> None:
+    pace = StepPace()
+    for at_s in range(0, 200, 10):
+        pace = pace.add(at_s, float(at_s))
+    for at_s in range(200, 400, 10):
+        pace = pace.add(200 + 10 * (at_s - 200), float(at_s))
+    assert pace.steps_per_s == pytest.approx(10.0)
+    again = pace.add(100, 500.0)
+    assert again.points == ((100, 500.0),), "it continues from an older checkpoint"
+    assert again.steps_per_s == 0.0

@@ -62,6 +62,44 @@ class LossSeries:
         return LossSeries((*halved, *points[2 * len(halved) :]), 2 * self.stride, step)
 
 
+PACE_POINTS, PACE_GAP_S = 10, 5.0
+"""The speed is that of the last minute or so: steps of one program differ little. Ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPace:
+    """When the newest steps were reported, whether or not a loss came with them."""
+
+    points: tuple[tuple[int, float], ...] = ()
+    """Steps and times, at least ``PACE_GAP_S`` apart but for the newest."""
+
+    def add(self, step: int, at_s: float) -> StepPace:
+        """A training that continues from an older checkpoint begins anew."""
+        points = self.points
+        if step < 0 or (points and (step < points[-1][0] or at_s < points[-1][1])):
+            return StepPace(((step, at_s),) if step >= 0 else ())
+        if len(points) > 1 and points[-1][1] - points[-2][1] < PACE_GAP_S:
+            points = points[:-1]
+        return StepPace((*points, (step, at_s))[-PACE_POINTS:])
+
+    @property
+    def steps_per_s(self) -> float:
+        """0 if unknown."""
+        if len(self.points) < 2:
+            return 0.0
+        (first, began_s), (last, at_s) = self.points[0], self.points[-1]
+        return (last - first) / (at_s - began_s) if at_s > began_s else 0.0
+
+
+def counted_end(pace: StepPace, total_steps: int, now_s: float) -> PredictedEnd | None:
+    """Predict the end of a program that reports its steps and their total, and no loss; ``None``
+    before its first step."""
+    if not pace.points:
+        return None
+    left, speed = max(0, total_steps - pace.points[-1][0]), pace.steps_per_s
+    return PredictedEnd(steps_left=left, end_at_s=now_s + left / speed if speed > 0 else None)
+
+
 def _joined(one: LossPoint, two: LossPoint) -> LossPoint:
     count = one.count + two.count
     loss = (one.loss * one.count + two.loss * two.count) / count

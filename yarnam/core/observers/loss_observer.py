@@ -6,7 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from yarnam.core.fits.predicted_end import FALL, LossSeries, predicted_end
+from yarnam.core.fits.predicted_end import (
+    FALL,
+    LossSeries,
+    StepPace,
+    counted_end,
+    predicted_end,
+)
 from yarnam.core.model.events import LossFlat
 from yarnam.core.model.job_status import FlatLoss, JobStatus, PredictedEnd, Use
 from yarnam.core.model.metrics import LOSS_NAMES
@@ -20,6 +26,7 @@ FIT_EVERY_S = 30.0
 @dataclass(frozen=True, slots=True)
 class LossWatch:
     series: LossSeries = field(default_factory=LossSeries)
+    pace: StepPace = StepPace()
     next_fit_s: float = 0.0
     stopped: int = 0
     """The attempt that was stopped for its loss."""
@@ -32,6 +39,7 @@ def observe(state: LossWatch, view: View) -> tuple[LossWatch, Observation]:
     lead = next((metrics for metrics in view.metrics if metrics.step is not None), None)
     if lead is None or lead.step is None:
         return state, NOTHING
+    state = replace(state, pace=state.pace.add(lead.step, lead.at_s))
     values = dict(lead.values)
     loss = next((values[name] for name in LOSS_NAMES if name in values), None)
     if loss is not None:
@@ -41,6 +49,8 @@ def observe(state: LossWatch, view: View) -> tuple[LossWatch, Observation]:
     rule = view.job.stop_early
     within = FALL if rule is None else rule.within
     end = predicted_end(state.series, lead.total_steps or None, view.now_s, within=within)
+    if end is None and lead.total_steps:
+        end = counted_end(state.pace, lead.total_steps, view.now_s)
     was_flat = state.end is not None and state.end.flat is not None
     state = replace(state, next_fit_s=view.now_s + FIT_EVERY_S, end=end)
     flat = None if end is None else end.flat

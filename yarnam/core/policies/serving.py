@@ -26,7 +26,8 @@ class Pinned:
 
 
 def pinned(view: SchedulingView, least_run_s: float) -> Pinned:
-    """Jobs that cannot be suspended, or have not run for ``least_run_s`` yet; by arrival."""
+    """Jobs that cannot be suspended, have not run for ``least_run_s`` yet, or will end sooner than
+    a suspend and a resume take; by arrival."""
     now_s = view.now_s
     kept: list[PolicyTicket] = []
     until_s = inf
@@ -38,6 +39,9 @@ def pinned(view: SchedulingView, least_run_s: float) -> Pinned:
         elif least_run_s and now_s < ticket.since_s + least_run_s:
             kept.append(ticket)
             until_s = min(until_s, ticket.since_s + least_run_s)
+        elif 0.0 < (left_s := ticket.left_s(now_s) or 0.0) <= ticket.pause_cost_s:
+            kept.append(ticket)
+            until_s = min(until_s, now_s + left_s)
     kept.sort(key=arrival)
     return Pinned(tuple(kept), until_s, least_run_s)
 

@@ -34,6 +34,8 @@ class GangView:
     since_s: float = 0.0
     gpus_per_task: int = 0
     """GPUs of a task of the elastic role, in its present containers; 0 before it has any."""
+    ends_at_s: float | None = None
+    """The end by the program's own count of steps; ``None`` if unknown."""
 
     @property
     def is_suspended(self) -> bool:
@@ -41,7 +43,23 @@ class GangView:
         return self.phase is Phase.SUSPENDED and self.is_yielding
 
 
-def gang_view(gang: Gang, size: SizePolicy | None = None) -> GangView:
+END_SLACK, LEAST_SLACK_S = 0.1, 5.0
+"""A new prediction that differs from the shown one by less than this part of the time left is not
+shown: each change is a write to ZooKeeper, which all who wait read."""
+
+
+def settled_end_s(shown_s: float | None, predicted_s: float | None, now_s: float) -> float | None:
+    """The end to show, given the one that is shown."""
+    if shown_s is None or predicted_s is None:
+        return predicted_s
+    slack_s = max(LEAST_SLACK_S, END_SLACK * max(0.0, predicted_s - now_s))
+    return shown_s if abs(predicted_s - shown_s) < slack_s else predicted_s
+
+
+def gang_view(
+    gang: Gang, size: SizePolicy | None = None, ends_at_s: float | None = None
+) -> GangView:
+    """``ends_at_s``: by the program's own count of steps, if its gang runs."""
     phase = gang.phase
     view = GangView(
         phase, gang.attempt, gang.is_pre_run, gang.is_yielding, gang.size_request.is_by_policy
@@ -60,4 +78,5 @@ def gang_view(gang: Gang, size: SizePolicy | None = None) -> GangView:
         nodes=gang.gpus_by_node,
         since_s=gang.since_s,
         gpus_per_task=next(sizes, 0),
+        ends_at_s=ends_at_s if phase is Phase.RUNNING and not gang.is_pre_run else None,
     )

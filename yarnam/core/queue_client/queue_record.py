@@ -59,17 +59,21 @@ def _running(ctx: ClientStep, view: GangView) -> RunningGang:
     assert launched_at_s is not None
     job = client.job
     duration_s = job.pre_run_duration_s if client.is_pre_run else job.duration_s
+    declared_s = None if duration_s is None else launched_at_s + duration_s
     gang = RunningGang(
         job=job.application,
         queue=job.queue,
         gpus=view.gpus,
-        ends_at_s=None if duration_s is None else launched_at_s + duration_s,
+        # What the program counts is better than what its user expected.
+        ends_at_s=declared_s if view.ends_at_s is None else view.ends_at_s,
         nodes=view.nodes,
         since_s=launched_at_s,
         wait_ratio=client.wait_ratio,
         user=job.gang_ticket.user,
     )
     mine = policy_ticketed(client, job.gang_ticket, ctx.moment).policy
+    if mine is not None and view.ends_at_s is not None:
+        mine = replace(mine, remaining_s=max(0.0, view.ends_at_s - mine.since_s))
     return gang if mine is None else replace(gang, policy=as_running(mine, gang))
 
 
