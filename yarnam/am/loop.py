@@ -291,8 +291,8 @@ class ApplicationMaster:
         return (*self._ports.waiters(), *self._queue.waiters())
 
     def _counted_end_s(self) -> float | None:
-        """The end by the program's own count of steps. A flat loss is no end: it is not shown to
-        others."""
+        """The end by the program's own count of steps; ``None`` if unknown. A prediction by the
+        loss does not count: the program may train on."""
         predicted = self._published.predicted_end if self._published is not None else None
         return None if predicted is None or predicted.is_by_loss else predicted.end_at_s
 

@@ -64,7 +64,7 @@ def _running(ctx: ClientStep, view: GangView) -> RunningGang:
         job=job.application,
         queue=job.queue,
         gpus=view.gpus,
-        # What the program counts is better than what its user expected.
+        # The program's count is better than its user's expectation.
         ends_at_s=declared_s if view.ends_at_s is None else view.ends_at_s,
         nodes=view.nodes,
         since_s=launched_at_s,
