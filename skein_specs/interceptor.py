@@ -11,7 +11,11 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 
 from hdfs_utils.config.configuration import Property
-from yarnam.wire.protocol import LOCAL_PAGE_URL_FILE, LOCAL_RESPONSE_LOG
+from yarnam.wire.protocol import (
+    LOCAL_PAGE_URL_FILE,
+    LOCAL_RELEASES_FILE,
+    LOCAL_RESPONSE_LOG,
+)
 
 RPC_KEY = "yarn.ipc.rpc.class"
 HADOOPS_RPC_CLASS = "org.apache.hadoop.yarn.ipc.HadoopYarnProtoRPC"
@@ -57,6 +61,7 @@ def interceptor_properties(yarn_site: Iterable[Property]) -> Mapping[str, str]:
         RPC_KEY: f"${{env.{ENV_RPC_CLASS}:-{HADOOPS_RPC_CLASS}}}",
         "yarnam.am.response-log.file": LOCAL_RESPONSE_LOG,
         "yarnam.am.page-url.file": LOCAL_PAGE_URL_FILE,
+        "yarnam.am.releases.file": LOCAL_RELEASES_FILE,
         "yarnam.am.heartbeat.idle-interval-ms": str(_idle_heartbeat_ms(site)),
     }
 

@@ -19,6 +19,7 @@ from urllib.parse import quote
 import skein
 
 from yarnam.core.model.job_spec import acl_text
+from yarnam.wire.protocol import LOCAL_INTERCEPTOR_FILE
 
 CERTIFICATE_FILE = ".skein.crt"
 KEY_FILE = ".skein.pem"
@@ -62,13 +63,19 @@ class Submission:
     """One application on its way to YARN.
 
     ``application_spec`` comes from :func:`skein_specs.application_spec`, with security of its own.
-    A failed attempt of its AM counts for ``attempts_interval_s`` seconds.
+    A failed attempt of its AM counts for ``attempts_interval_s`` seconds. ``keeps_containers``:
+    they outlive their AM, if that has the interceptor, which hands them over to the next attempt.
     The files of :meth:`contents` and of :meth:`local_sources` have to be on HDFS, and what
     :meth:`unseen` names looked at, before the message and the context can be made.
     """
 
     def __init__(
-        self, application_spec: skein.ApplicationSpec, *, attempts_interval_s: float, lang: str = ""
+        self,
+        application_spec: skein.ApplicationSpec,
+        *,
+        attempts_interval_s: float,
+        lang: str = "",
+        keeps_containers: bool = False,
     ) -> None:
         self._message = application_spec.to_protobuf()
         self._scripts = {
@@ -76,6 +83,8 @@ class Submission:
         }
         self._attempts_interval_s = attempts_interval_s
         self._lang = lang
+        is_handed_over = LOCAL_INTERCEPTOR_FILE in self._message.master.files
+        self._keeps_containers = keeps_containers and is_handed_over
 
     @property
     def file_systems(self) -> tuple[str, ...]:
@@ -176,6 +185,7 @@ class Submission:
             "priority": 0,
             "max-app-attempts": message.max_attempts,
             "attempt-failures-validity-interval": round(self._attempts_interval_s * 1000),
+            "keep-containers-across-application-attempts": self._keeps_containers,
             "application-tags": {"tag": sorted(message.tags)},
             # No GPUs: an AM computes nothing.
             "resource": {"memory": master.resources.memory, "vCores": master.resources.vcores},

@@ -13,6 +13,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterResponse;
 import org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException;
 import org.apache.hadoop.yarn.ipc.HadoopYarnProtoRPC;
 import org.apache.hadoop.yarn.util.Records;
@@ -24,19 +25,23 @@ import org.apache.hadoop.yarn.util.Records;
  * <p>It answers heartbeats that would change nothing without the ResourceManager (see
  * {@link HeartbeatGate}), and writes what responses say and Skein drops to a file (see
  * {@link ResponseLog}). Before the first one it mends how Skein counts priorities (see {@link
- * PriorityOrder}). Every other call and every other protocol passes untouched. When anything in here
- * fails, it steps aside for good and heartbeats pass as if it were not there.
+ * PriorityOrder}). It writes down which containers of earlier attempts YARN hands over at the
+ * registration, and gives back those that the Python AM does not want (see {@link Releases}). Every
+ * other call and every other protocol passes untouched. When anything in here fails, it steps aside
+ * for good and heartbeats pass as if it were not there.
  *
  * <p>When the ResourceManager does not know this attempt any more, another one has taken over: this
  * JVM ends at once. Skein would delete the application's directory first, in an attempt whose number
  * is am.attempts or more.
  *
- * <p>Configuration: {@value #FILE_KEY}, {@value #IDLE_KEY}, {@value #PAGE_KEY}.
+ * <p>Configuration: {@value #FILE_KEY}, {@value #IDLE_KEY}, {@value #PAGE_KEY}, {@value
+ * #RELEASES_KEY}.
  */
 public final class AllocateInterceptor extends HadoopYarnProtoRPC {
   static final String FILE_KEY = "yarnam.am.response-log.file";
   static final String IDLE_KEY = "yarnam.am.heartbeat.idle-interval-ms";
   static final String PAGE_KEY = "yarnam.am.page-url.file";
+  static final String RELEASES_KEY = "yarnam.am.releases.file";
   private static final int IDLE_MS = 3000;
   private static final int EXIT_CODE = 75;
 
@@ -60,8 +65,13 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
 
   /** The protocol as {@code target} offers it, with what it says written down. */
   static ApplicationMasterProtocol intercept(
-      Object target, HeartbeatGate gate, ResponseLog log, PageUrl page, Runnable leave) {
-    return intercept(target, new State(gate, log, page, leave));
+      Object target,
+      HeartbeatGate gate,
+      ResponseLog log,
+      PageUrl page,
+      Releases releases,
+      Runnable leave) {
+    return intercept(target, new State(gate, log, page, releases, leave));
   }
 
   private static ApplicationMasterProtocol intercept(Object target, State state) {
@@ -77,7 +87,9 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
       String file = Objects.requireNonNull(conf.get(FILE_KEY), FILE_KEY);
       HeartbeatGate gate = new HeartbeatGate(conf.getInt(IDLE_KEY, IDLE_MS));
       PageUrl page = new PageUrl(conf.get(PAGE_KEY, ""));
-      state = new State(gate, new ResponseLog(file), page, AllocateInterceptor::leave);
+      Releases releases = new Releases(conf.get(RELEASES_KEY, ""));
+      state =
+          new State(gate, new ResponseLog(file), page, releases, AllocateInterceptor::leave);
     }
     return state;
   }
@@ -92,16 +104,19 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
     final HeartbeatGate gate;
     final ResponseLog log;
     final PageUrl page;
+    final Releases releases;
     final Runnable leave;
     AllocateResponse last;
     boolean isBroken;
     private boolean isEnding;
     private boolean hasOrder;
 
-    State(HeartbeatGate gate, ResponseLog log, PageUrl page, Runnable leave) {
+    State(
+        HeartbeatGate gate, ResponseLog log, PageUrl page, Releases releases, Runnable leave) {
       this.gate = gate;
       this.log = log;
       this.page = page;
+      this.releases = releases;
       this.leave = leave;
     }
 
@@ -169,6 +184,18 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
       }
     }
 
+    synchronized void observe(RegisterApplicationMasterResponse response) {
+      if (isBroken) {
+        return;
+      }
+      try {
+        releases.registered();
+        log.append(response);
+      } catch (Throwable failure) {
+        stepAside(failure);
+      }
+    }
+
     private void stepAside(Throwable failure) {
       isBroken = true;
       System.err.println("yarnam: heartbeats are no longer intercepted: " + failure);
@@ -200,6 +227,7 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
       boolean isHeartbeat = method.getName().equals("allocate");
       if (isHeartbeat) {
         state.orderPriorities();
+        state.releases.addTo((AllocateRequest) args[0]);
         AllocateResponse idle = state.idleResponse((AllocateRequest) args[0]);
         if (idle != null) {
           return idle;
@@ -220,7 +248,10 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
       }
       state.page.sent();
       if (isHeartbeat) {
+        state.releases.sent();
         state.observe((AllocateResponse) result);
+      } else if (method.getName().equals("registerApplicationMaster")) {
+        state.observe((RegisterApplicationMasterResponse) result);
       }
       return result;
     }

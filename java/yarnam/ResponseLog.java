@@ -15,6 +15,8 @@ import java.util.Set;
 import java.util.TreeSet;
 
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterResponse;
+import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.api.records.NodeReport;
 import org.apache.hadoop.yarn.api.records.PreemptionContainer;
@@ -64,8 +66,40 @@ final class ResponseLog {
       }
       lines.append("}\n");
     }
+    // After a restart of the ResourceManager some NodeManagers come later than the registration.
+    if (response.getContainersFromPreviousAttempts() != null) {
+      appendKept(lines, response.getContainersFromPreviousAttempts());
+    }
     write(lines);
     return isMarked || lines.length() > 0 || !response.getAllocatedContainers().isEmpty();
+  }
+
+  /** What YARN hands over of earlier attempts: in several lines where it is much, one at least. */
+  void append(RegisterApplicationMasterResponse response) throws IOException {
+    StringBuilder lines = new StringBuilder();
+    appendKept(lines, response.getContainersFromPreviousAttempts());
+    lines.append("{\"kind\":\"registered\"}\n");
+    write(lines);
+  }
+
+  private static void appendKept(StringBuilder lines, Collection<Container> containers) {
+    Set<String> ids = new TreeSet<>();
+    for (Container container : containers) {
+      ids.add(container.getId().toString());
+      if (ids.size() == MAX_CONTAINERS) {
+        appendIds(lines, ids);
+        ids.clear();
+      }
+    }
+    if (!ids.isEmpty()) {
+      appendIds(lines, ids);
+    }
+  }
+
+  private static void appendIds(StringBuilder lines, Set<String> ids) {
+    lines.append("{\"kind\":\"kept\",\"containers\":");
+    array(lines, ids);
+    lines.append("}\n");
   }
 
   /** The last line of a log that ends here. Throws nothing. */

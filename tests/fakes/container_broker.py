@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from yarnam.core.model.actions import AskContainer
+from yarnam.core.model.actions import AdoptedTask, AskContainer
 from yarnam.core.model.events import BrokerFailed, ContainerEnded, ContainerGranted
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
 from yarnam.core.model.outcomes import ContainerEnd, Verdict
@@ -27,11 +27,28 @@ class FakeBroker:
         self.progress: list[float] = []
         self.verdict: Verdict | None = None
         self.refusal: YarnamError | None = None
+        self.keeps = False
+        """Whether YARN keeps what is granted for the next AM attempt."""
 
     # ---- the port ------------------------------------------------------------------------
 
-    def start(self, inbox: Inbox) -> None:
+    def start(self, inbox: Inbox) -> Sequence[ContainerId]:
         self._inbox = inbox
+        return [grant.container for grant in self.granted.values()] if self.keeps else ()
+
+    def adopt(self, tasks: Sequence[AdoptedTask]) -> None:
+        kept = {grant.container: ask for ask, grant in self.granted.items()}
+        for task in tasks:
+            self._known.add(task.ask)
+            if task.container not in kept:
+                text = "not kept"
+                self._inbox(ContainerEnded(self._now_s(), task.ask, ContainerEnd.FAILED, text))
+
+    def release_kept(self, containers: Sequence[ContainerId]) -> None:
+        gone = [ask for ask, grant in self.granted.items() if grant.container in containers]
+        for ask in gone:
+            del self.granted[ask]
+        self.released += gone
 
     def ask(self, asks: Sequence[AskContainer]) -> None:
         for ask in asks:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from yarnam.core.model.ids import ApplicationId
+from yarnam.core.model.job_spec import AmSpec
 
 
 class FakeLauncher:
@@ -42,7 +43,7 @@ class FakeLauncher:
         return self.ends_with_client
 
     def submit(
-        self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
+        self, application_spec: Any, am: AmSpec, *, keep_unknown: bool = False
     ) -> ApplicationId:
         with self._lock:
             self._given = max(self._given, len(self.submitted)) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from yarnam.core.failures.rank_activity import RankActivity
-from yarnam.core.model.actions import CheckNodes, GangMember
+from yarnam.core.model.actions import AdoptGang, CheckNodes, GangMember
 from yarnam.core.model.events import (
     AgentRegistered,
     AgentSilent,
@@ -48,6 +48,10 @@ class FakeMailbox:
     def expect(self, asks: Iterable[AskId]) -> None:
         for ask in asks:
             self.orders.setdefault(ask, "park")
+
+    def adopt(self, action: AdoptGang) -> None:
+        for task in action.tasks:
+            self.orders[task.ask] = "park" if task.ask in action.waiting else "launch"
 
     def check(self, action: CheckNodes) -> None:
         self.checks.append(action)

@@ -40,8 +40,9 @@ from yarnam.agent.mailbox.agent_reports import (
     build_report,
 )
 from yarnam.agent.mailbox.agent_server import open_server
+from yarnam.agent.mailbox.am_search import AmSighting, look
 from yarnam.agent.mailbox.log_service import LogFile, LogService
-from yarnam.agent.mailbox.mailbox_client import AmVanished, MailboxClient
+from yarnam.agent.mailbox.mailbox_client import AmLimits, AmVanished, MailboxClient
 from yarnam.agent.mailbox.token_file import TokenFile
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.agent.metrics_inbox import MetricsInbox, Sample
@@ -65,6 +66,7 @@ from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.metrics import MirrorReport
 from yarnam.errors import Blame, InternalError, YarnamError
 from yarnam.errors.full_disks import disk_full, in_words
+from yarnam.wire.protocol import ENV_JOB_DIR
 
 if TYPE_CHECKING:
     import grpc
@@ -431,13 +433,25 @@ class Agent:
             self._pem,
             str(settings.ask),
             settings.container,
-            self._job.orphan_timeout_s,
+            AmLimits(self._job.orphan_timeout_s, self._job.absence_s),
             self._wake,
             lambda tokens: self._take(ae.TokensReceived(tuple(tokens))),
+            am_attempt=settings.am_attempt,
+            look=self._look_for_am,
+            found=self._am_found,
         )
         await self._outbox.send_first(self._mailbox)
         self._take(ae.Signal.INTRODUCED)
         await self._outbox.send_all(self._mailbox)
+
+    async def _look_for_am(self) -> AmSighting | None:
+        env = environment_of_container()
+        return await look(env.get(ENV_JOB_DIR, ""), self._settings.application, env)
+
+    def _am_found(self, address: str) -> None:
+        if self._inputs is not None:
+            self._inputs.connect(address)
+        self._take(ae.Signal.AM_FOUND)
 
     async def _poll(self, poll: aa.Poll) -> None:
         assert self._mailbox is not None

@@ -51,6 +51,12 @@ class ContainerSettings(NamedTuple):
     node_gpu_model: str
 
     @property
+    def am_attempt(self) -> int:
+        """The AM attempt that asked for the container, from its id; 1 when it is none."""
+        parts = self.container.split("_")
+        return int(parts[-2]) if len(parts) > 3 and parts[-2].isdecimal() else 1
+
+    @property
     def application(self) -> str:
         """The application id that YARN put into the container id; empty when it is none."""
         parts = self.container.removeprefix("container_").split("_")
@@ -143,6 +149,7 @@ class TaskJob(NamedTuple):
     """How many checkpoints are kept."""
     restore: str = "newest"
     """The checkpoint that the job's first attempt begins with."""
+    absence_s: float = 0.0
 
 
 def facts_of(job: TaskJob) -> TaskFacts:
@@ -217,6 +224,7 @@ def _task_job(record: Plain, secrets: Mapping[str, str], role_name: str, service
         ),
         spool_limit_s=float(job["checkpoint"]["spool_limit_s"]),
         orphan_timeout_s=float(job["am"]["orphan_timeout_s"]),
+        absence_s=float(job["am"].get("absence_s", 0.0)),
         stop_grace_s=float(job["am"]["stop_grace_s"]),
         failure_grace_s=float(job["am"]["failure_grace_s"]),
         ready_port=role["ready"]["port"],

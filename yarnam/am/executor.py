@@ -14,6 +14,7 @@ from yarnam.am.plan_service import PlanService
 from yarnam.am.serial_executor import SerialExecutor
 from yarnam.core.model.actions import (
     Action,
+    AdoptGang,
     AskContainer,
     CancelPlanRequest,
     CancelTimer,
@@ -24,6 +25,7 @@ from yarnam.core.model.actions import (
     PrepareGang,
     ProbeCluster,
     ReleaseContainer,
+    ReleaseKept,
     RequestPlan,
     ShareStrike,
     StartTimer,
@@ -101,6 +103,8 @@ class Executor:
                 self._move_timer(action)
             case CheckNodes() | PrepareGang() | LaunchGang():
                 await self._to_the_barrier(action)
+            case AdoptGang() | ReleaseKept():
+                await self._take_over(action)
             case StoreOutputs() | StopStoring():
                 self.storing.perform(action)
             case StopTask():
@@ -143,6 +147,14 @@ class Executor:
         await self.storing.prepare(action)
         await self.mailbox_executor.call(lambda: self.mailbox.launch(attempt, members, waiting))
 
+    async def _take_over(self, action: AdoptGang | ReleaseKept) -> None:
+        if isinstance(action, ReleaseKept):
+            kept = action.containers
+            await self._on_broker("releasing", lambda: self.broker.release_kept(kept))
+            return
+        await self.mailbox_executor.call(lambda: self.mailbox.adopt(action))
+        await self._on_broker("adopting containers", lambda: self.broker.adopt(action.tasks))
+
     def _move_timer(self, action: StartTimer | CancelTimer) -> None:
         if isinstance(action, StartTimer):
             self.clock.start_timer(action.timer, action.delay_s)
@@ -184,6 +196,12 @@ class Executor:
             self.inbox(BrokerFailed(self.clock.now_s(), f"{doing}: {error.message}"))
 
 
+def _kept_text(action: AdoptGang | ReleaseKept) -> str:
+    if isinstance(action, AdoptGang):
+        return f"adopt {len(action.tasks)} tasks of attempt {action.attempt}"
+    return f"release {len(action.containers)} containers of an earlier AM attempt"
+
+
 def _planning_text(action: RequestPlan | CancelPlanRequest | ProbeCluster) -> str:
     match action:
         case RequestPlan():
@@ -212,6 +230,8 @@ def action_text(action: Action, names: Mapping[AskId, str] = MappingProxyType({}
             text = f"timer {action.timer}: {state}"
         case CheckNodes() | PrepareGang() | LaunchGang():
             text = barrier_text(action)
+        case AdoptGang() | ReleaseKept():
+            text = _kept_text(action)
         case StopTask():
             task = names.get(action.ask, action.ask.words)
             text = f"stop {task} within {action.grace_s:.0f} s: {action.reason}"

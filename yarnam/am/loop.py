@@ -47,6 +47,7 @@ from yarnam.core.gang.elastic.sizing import WaitingJob
 from yarnam.core.gang.state import departed
 from yarnam.core.model.actions import Action
 from yarnam.core.model.events import AgentRegistered, AmRestarted, Event, JobStarted, TimerKind
+from yarnam.core.model.ids import ContainerId
 from yarnam.core.model.job_status import JobStatus, PolicyStatus
 from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.outcomes import Verdict, VerdictKind
@@ -148,6 +149,8 @@ class ApplicationMaster:
         self._accounts = JobAccounts(record)
         self._asides: set[asyncio.Task[None]] = set()
         self._has_reported_end = False
+        self._begun = asyncio.Event()
+        """The first events are journaled, and their actions performed."""
         parts = build(self)
         self._inbox = parts.inbox
         self._clock = parts.clock
@@ -184,7 +187,8 @@ class ApplicationMaster:
             # the journal is read.
             aside.append(loop.create_task(self._follow_queue()))
             where = await self._open()
-            # Clients only read it: the agents have the address in their environment.
+            # For clients, and for the agents of an earlier attempt: the others have the address in
+            # their environment.
             aside.append(loop.create_task(self._announce(where)))
             aside.append(loop.create_task(self._watch()))
             aside.append(loop.create_task(self._awaited_jobs.run(lambda: self._gang)))
@@ -213,7 +217,7 @@ class ApplicationMaster:
         ports, inbox = self._ports, self._inbox
         self._queue.open()
         # Side by side: the first word with Skein's cold JVM takes as long as the journal.
-        address, events, _, _, _ = await asyncio.gather(
+        address, events, kept, _, _ = await asyncio.gather(
             self._executors.mailbox.call(lambda: ports.mailbox.start(inbox)),
             self._patiently("read the journal", ports.journal.replay),
             self._executors.broker.call(lambda: ports.broker.start(inbox)),
@@ -227,7 +231,7 @@ class ApplicationMaster:
             log.info("read %d events of the journal: %s", len(events), self._gang.phase.value)
             self._show(events)
         log.info("agents and clients reach this ApplicationMaster at %s", address)
-        inbox(first_event(self._facts.am_attempt, self._clock.now_s()))
+        inbox(first_event(self._facts.am_attempt, self._clock.now_s(), kept))
         ports.hints.start(inbox)
         if self._inputs is not None:
             self._inputs.open(is_first_life=self._facts.am_attempt == 1)
@@ -313,6 +317,9 @@ class ApplicationMaster:
         return self._inputs.open_checks if self._inputs is not None else 0
 
     async def _announce(self, where: AmRecord) -> None:
+        if where.am_attempt > 1:
+            # An agent that came before its gang is adopted would be told to leave.
+            await self._begun.wait()
         try:
             await self._put(AM_FILE, encode(where))
         except Superseded as error:
@@ -322,6 +329,7 @@ class ApplicationMaster:
         """Handles events until there is a verdict."""
         while True:
             verdict = await self._process(await self._inbox.batch())
+            self._begun.set()
             if verdict is not None:
                 return verdict
 
@@ -619,8 +627,8 @@ def remove_secrets(store: StateStore) -> None:
         log.warning("the job's secrets are not removed: %s", error)
 
 
-def first_event(am_attempt: int, at_s: float) -> Event:
-    """The event that this AM attempt begins with."""
+def first_event(am_attempt: int, at_s: float, kept: Sequence[ContainerId]) -> Event:
+    """The event that this AM attempt begins with; ``kept`` as in ``AmRestarted``."""
     if am_attempt == 1:
         return JobStarted(at_s)
-    return AmRestarted(at_s, am_attempt)
+    return AmRestarted(at_s, am_attempt, tuple(kept))

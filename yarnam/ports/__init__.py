@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from yarnam.core.failures.rank_activity import RankActivity
-from yarnam.core.model.actions import AskContainer, CheckNodes, GangMember
+from yarnam.core.model.actions import (
+    AdoptedTask,
+    AdoptGang,
+    AskContainer,
+    CheckNodes,
+    GangMember,
+)
 from yarnam.core.model.events import Event, TimerId
-from yarnam.core.model.ids import AskId, NodeId
+from yarnam.core.model.ids import AskId, ContainerId, NodeId
 from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.snapshot import ClusterSnapshot
@@ -43,8 +49,16 @@ class Clock(Protocol):
 class ContainerBroker(Protocol):
     """The way to YARN. Grants and ends arrive in the inbox as events."""
 
-    def start(self, inbox: Inbox) -> None:
-        """Begin to report events."""
+    def start(self, inbox: Inbox) -> Sequence[ContainerId]:
+        """Begin to report events. Returns the containers of earlier AM attempts that YARN has
+        kept, after at most 10 s."""
+
+    def adopt(self, tasks: Sequence[AdoptedTask]) -> None:
+        """Report how the containers of these tasks end, also of those that YARN has not kept, and
+        let them be released by their asks."""
+
+    def release_kept(self, containers: Sequence[ContainerId]) -> None:
+        """Give back containers that YARN has kept and nothing has adopted. Best effort."""
 
     def ask(self, asks: Sequence[AskContainer]) -> None:
         """Ask for containers. Asking twice for one AskId asks once. At most 10 s."""
@@ -99,6 +113,10 @@ class TaskMailbox(Protocol):
 
     def expect(self, asks: Iterable[AskId]) -> None:
         """Accept agents of these asks; all others get a LEAVE directive."""
+
+    def adopt(self, action: AdoptGang) -> None:
+        """Continue the conversation of the earlier AM attempt with the agents of these tasks, each
+        in its own container. One that has not called after 30 s is reported as silent."""
 
     def check(self, action: CheckNodes) -> None:
         """Tell one agent of each node to measure it. Answered by ``NodeChecked``."""

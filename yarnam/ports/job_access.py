@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import ApplicationId
+from yarnam.core.model.job_spec import AmSpec
 from yarnam.core.model.job_status import JobStatus
 
 
@@ -33,12 +34,12 @@ class Launcher(Protocol):
         Raises as ``wait``."""
 
     def submit(
-        self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
+        self, application_spec: Any, am: AmSpec, *, keep_unknown: bool = False
     ) -> ApplicationId:
-        """Submit. A failed AM attempt counts against the specification's ``max_attempts`` for this
-        long. ``keep_unknown``: after an error that leaves open whether YARN has the application,
-        leave its files, so that it can run. Raises Unavailable, BadConfig, NoPermission, BadSpec;
-        at most 120 s."""
+        """Submit. ``am`` has how long a failed AM attempt counts, and whether the containers
+        outlive their AM, where this way in can ask for that. ``keep_unknown``: after an error that
+        leaves open whether YARN has the application, leave its files, so that it can run. Raises
+        Unavailable, BadConfig, NoPermission, BadSpec; at most 120 s."""
 
     def tokens_end_s(self) -> float | None:
         """When the delegation tokens of the last submitted application end, in seconds since 1970;

@@ -48,7 +48,11 @@ class ApplicationMasterDict(TypedDict, total=False):
     agent_silence: str
     """A container that has not sent a heartbeat for this long is lost."""
     orphan_timeout: str
-    """A container that cannot reach its ApplicationMaster for this long stops."""
+    """A container that cannot reach its ApplicationMaster for this long stops, unless the job's
+    directory on HDFS shows that no other attempt has taken over: then `absence` counts."""
+    absence: str
+    """The longest that containers live and train on without an ApplicationMaster. The next
+    attempt adopts them. `0s`: they end with it, and the gang starts again from its checkpoint."""
     stop_grace: str
     """The time between SIGTERM and SIGKILL when processes are stopped."""
     failure_grace: str

@@ -79,6 +79,8 @@ LOCAL_INTERCEPTOR_FILE = "yarnam-allocate-interceptor.jar"
 """Optional, the AM's alone: the class in front of its heartbeats (``skein_specs.interceptor``)."""
 LOCAL_RESPONSE_LOG = "yarnam-rm-responses.jsonl"
 """Optional, the AM's alone: what that class reads in the ResourceManager's responses."""
+LOCAL_RELEASES_FILE = "yarnam-releases"
+"""Optional, the AM's alone: containers of earlier AM attempts for that class to release."""
 LOCAL_PAGE_URL_FILE = "yarnam-page-url"
 """Optional, the AM's alone: where its page is; that class reports it as the tracking URL."""
 

@@ -19,9 +19,12 @@ from yarnam.adapters.skein.driver import (
     exception_text,
 )
 from yarnam.adapters.skein.driver_process import DriverProcess
+from yarnam.core.model.job_spec import AmSpec
 from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable
 
 YARN = "#!/bin/sh\necho /conf:/a.jar:/b.jar\n"
+
+AM = AmSpec(attempts_interval_s=60.0)
 
 
 @pytest.fixture
@@ -162,7 +165,7 @@ def test_what_yarn_says_at_submit(
     ready._wait = lambda: SimpleNamespace(submit=submit)  # type: ignore[method-assign]
     spec = skein.ApplicationSpec(master=skein.Master(script="true"))
     with pytest.raises(kind):
-        ready.submit(spec, attempts_interval_s=60.0)
+        ready.submit(spec, AM)
 
 
 def test_the_drivers_environment_names_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

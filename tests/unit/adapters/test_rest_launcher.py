@@ -21,10 +21,13 @@ from yarnam.adapters.skein.driver import is_driver_wanted
 from yarnam.adapters.yarn import rest_launcher
 from yarnam.adapters.yarn.rest_launcher import RestLauncher
 from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.core.model.job_spec import AmSpec
 from yarnam.errors import BadConfig, BadSpec, NoPermission
 from yarnam.errors import Unavailable as NoAnswer
 
 ID = "application_1700000000000_0001"
+
+AM = AmSpec(attempts_interval_s=60.0)
 
 
 @pytest.fixture
@@ -80,7 +83,7 @@ def becomes(world: World, state: str, diagnostics: str = "") -> None:
 
 def test_it_goes_in(world: World) -> None:
     becomes(world, "ACCEPTED")
-    assert launcher(world).submit(spec(world), attempts_interval_s=60.0) == ID
+    assert launcher(world).submit(spec(world), AM) == ID
     (context,) = world.rm.sent
     files = {e["key"]: e["value"] for e in context["am-container-spec"]["local-resources"]["entry"]}
     for entry in files.values():
@@ -93,7 +96,7 @@ def test_it_goes_in(world: World) -> None:
     # Once for all jobs.
     assert "/.yarnam/runtime/skein-" in files[".skein.jar"]["resource"]
     jars = [entry.path for entry in world.files.list("/user/me/.yarnam/runtime")]
-    launcher(world).submit(spec(world), attempts_interval_s=60.0)
+    launcher(world).submit(spec(world), AM)
     assert [entry.path for entry in world.files.list("/user/me/.yarnam/runtime")] == jars
 
 
@@ -110,7 +113,7 @@ def test_a_secure_sites_tokens_go_with_it(world: World) -> None:
     assert with_tokens.tokens_end_s() is None
     application = spec(world)
     application.file_systems = ["hdfs://elsewhere"]
-    with_tokens.submit(application, attempts_interval_s=60.0)
+    with_tokens.submit(application, AM)
     assert asked == ["hdfs://elsewhere"]
     (context,) = world.rm.sent
     entry = {"key": "10.0.0.1:8020", "value": "CWFsaWNl"}
@@ -124,7 +127,7 @@ def test_without_tokens_nothing_is_sent(world: World) -> None:
         raise NoPermission("no ticket")
 
     with pytest.raises(NoPermission, match="no ticket"):
-        launcher(world, tokens=refused).submit(spec(world), attempts_interval_s=60.0)
+        launcher(world, tokens=refused).submit(spec(world), AM)
     assert world.rm.sent == []
     assert not world.files.exists(f"/user/me/.skein/{ID}")
 
@@ -132,7 +135,7 @@ def test_without_tokens_nothing_is_sent(world: World) -> None:
 def test_a_lost_answer_is_looked_for(world: World) -> None:
     becomes(world, "RUNNING")
     world.rm.answers_submit = False
-    assert launcher(world).submit(spec(world), attempts_interval_s=60.0) == ID
+    assert launcher(world).submit(spec(world), AM) == ID
     assert world.rm.killed == []
 
 
@@ -147,14 +150,14 @@ def test_a_lost_answer_is_looked_for(world: World) -> None:
 def test_what_yarn_refuses_is_taken_back(world: World, said: str, error: type[Exception]) -> None:
     becomes(world, "FAILED", said)
     with pytest.raises(error, match=said.rpartition(": ")[2]):
-        launcher(world).submit(spec(world), attempts_interval_s=60.0)
+        launcher(world).submit(spec(world), AM)
     assert not world.files.exists(f"/user/me/.skein/{ID}")
 
 
 def test_yarn_that_never_decides(world: World) -> None:
     becomes(world, "SUBMITTED")
     with pytest.raises(NoAnswer, match=f"not accepted {ID} within 0.2 s .it is SUBMITTED"):
-        launcher(world).submit(spec(world), attempts_interval_s=60.0)
+        launcher(world).submit(spec(world), AM)
     assert world.rm.killed == [ID]
     assert not world.files.exists(f"/user/me/.skein/{ID}")
 
@@ -169,7 +172,7 @@ def test_a_resource_manager_that_restarts_in_between(world: World) -> None:
         world.rm.change(app.application, state="ACCEPTED")
 
     world.rm.on_look = look
-    assert launcher(world).submit(spec(world), attempts_interval_s=60.0) == ID
+    assert launcher(world).submit(spec(world), AM) == ID
     assert world.rm.killed == []
 
 
@@ -179,7 +182,7 @@ def test_a_resource_manager_that_does_not_come_back(world: World) -> None:
 
     world.rm.on_look = look
     with pytest.raises(NoAnswer, match="no answer from the ResourceManager"):
-        launcher(world).submit(spec(world), attempts_interval_s=60.0)
+        launcher(world).submit(spec(world), AM)
     assert not world.files.exists(f"/user/me/.skein/{ID}")
 
 
@@ -196,7 +199,7 @@ def test_ctrl_c_takes_it_back(world: World) -> None:
     made = spec(world)
     world.files.fail = interrupt
     with pytest.raises(KeyboardInterrupt):
-        launcher(world).submit(made, attempts_interval_s=60.0)
+        launcher(world).submit(made, AM)
     assert world.rm.sent == []
     assert not world.files.exists(f"/user/me/.skein/{ID}")
 
@@ -206,7 +209,7 @@ def test_the_driver_where_the_rest_api_is_closed(world: World) -> None:
     driver = FakeLauncher()
     closed = launcher(world, driver)
     made = spec(world)
-    assert closed.submit(made, attempts_interval_s=60.0)
+    assert closed.submit(made, AM)
     assert driver.submitted == [made]
     assert closed.wait() == "the fake is ready"
     closed.close()

@@ -14,6 +14,7 @@ from yarnam.adapters.grpc.finding_messages import finding_of_report
 from yarnam.adapters.grpc.rank_watch import RankWatch
 from yarnam.adapters.grpc.wake_sender import WakePoint, wake_point
 from yarnam.core.model import events as ev
+from yarnam.core.model.actions import AdoptedTask
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
 from yarnam.core.model.metrics import RESTORED_STEP, AgentMetrics, Measured, MirrorReport
 from yarnam.core.model.outcomes import (
@@ -33,17 +34,21 @@ _FAILED = frozenset({ExitKind.NON_ZERO.value, ExitKind.SIGNAL.value})
 class AgentSession:
     """One ask's agent. Times are the caller's monotonic clock, except ``at_s`` of events."""
 
-    def __init__(self, ask: AskId, poll_after_s: float = 0.0) -> None:
-        """``poll_after_s``: between two polls of its agent, if that can be woken."""
+    def __init__(self, ask: AskId, poll_after_s: float = 0.0, first_number: int = 1) -> None:
+        """``poll_after_s``: between two polls of its agent, if that can be woken. The directives
+        are numbered from ``first_number`` on."""
         self.ask = ask
         self.container = ""
         """The container of the first agent that called for this ask. Any other agent must LEAVE."""
         poll_after_ms = round(poll_after_s * 1000)
-        self.directive = pb.Directive(number=1, park=pb.Park(), poll_after_ms=poll_after_ms)
+        self.directive = pb.Directive(
+            number=first_number, park=pb.Park(), poll_after_ms=poll_after_ms
+        )
         """The newest, without ``shared_env``."""
         self.shared_env = b""
         """The part of a launch that is the same for all agents, serialized once for all
         sessions."""
+        self._first_number = first_number
         self.acknowledged = 0
         """The newest directive number that the agent has named as seen."""
         self.delivered = 0
@@ -93,6 +98,21 @@ class AgentSession:
         silent for longer than the limit, as when its container was killed."""
         is_silent = self.heard_at is not None and now - self.heard_at >= limit_s
         return self.is_dismissed and (self.has_left or is_silent)
+
+    def adopt(self, task: AdoptedTask, attempt: int, until: float) -> None:
+        """Continue the session of an earlier AM attempt. ``until``: from then on the agent's
+        silence counts."""
+        self.container = str(task.container)
+        self.heard_at = until
+        # Whoever says that it has seen nothing is another agent, without the task's processes.
+        self.acknowledged = self._first_number + 1
+        self._is_registered = True
+        if task.is_started:
+            self._started.add(attempt)
+        if task.is_ready:
+            self._ready.add(attempt)
+        if task.has_exited:
+            self._exited.add(attempt)
 
     def heard(self, container: str, now: float) -> bool:
         """A call came; False when it is of another container than the session's."""
@@ -150,7 +170,9 @@ class AgentSession:
         it was started again in its container, and its processes with it."""
         is_new_life = seen == 0 and self.acknowledged > 0 and not self.is_dismissed
         self.acknowledged = max(self.acknowledged, seen)
-        return is_new_life and bool(self._started or self._exited or self.acknowledged > 1)
+        return is_new_life and bool(
+            self._started or self._exited or self.acknowledged > self._first_number
+        )
 
     def silent_for(self, now: float, limit_s: float) -> float | None:
         """Seconds of silence, once per silence, when they exceed the limit."""

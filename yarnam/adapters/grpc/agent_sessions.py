@@ -9,16 +9,22 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from yarnam.adapters.grpc.agent_session import AgentSession
 from yarnam.core.failures.rank_activity import RankActivity
+from yarnam.core.model.actions import AdoptedTask
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.metrics import AgentMetrics
 from yarnam.ports import AgentStaging
+
+NUMBER_BITS = 32
+"""More directives than any AM attempt gives one agent."""
 
 
 class AgentSessions:
     """One thread writes. ``metrics``, ``activity`` and ``staging`` may be read by any thread."""
 
-    def __init__(self, poll_after_s: float) -> None:
+    def __init__(self, poll_after_s: float, am_attempt: int = 1) -> None:
         self._poll_after_s = poll_after_s
+        # An agent takes a directive for new by its number: another AM attempt has other numbers.
+        self._first_number = ((am_attempt - 1) << NUMBER_BITS) + 1
         self._sessions: dict[str, AgentSession] = {}
         self._most = 0
         self._last_metrics: dict[int, AgentMetrics] = {}
@@ -36,8 +42,15 @@ class AgentSessions:
     def expect(self, asks: Iterable[AskId]) -> None:
         for ask in asks:
             if str(ask) not in self._sessions:
-                self._sessions[str(ask)] = AgentSession(ask, self._poll_after_s)
+                self._sessions[str(ask)] = AgentSession(ask, self._poll_after_s, self._first_number)
         self._most = max(self._most, len(self._sessions))
+
+    def adopt(self, tasks: Iterable[AdoptedTask], attempt: int, until: float) -> None:
+        """As ``AgentSession.adopt``."""
+        tasks = tuple(tasks)
+        self.expect(task.ask for task in tasks)
+        for task in tasks:
+            self._sessions[str(task.ask)].adopt(task, attempt, until)
 
     def get(self, ask: AskId | str) -> AgentSession | None:
         """``None`` if no agent is expected for this ask, or no longer."""

@@ -30,7 +30,7 @@ from yarnam.adapters.grpc.job_inputs import GrpcInputEndpoint
 from yarnam.adapters.grpc.wake_sender import WakeSender
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.frameworks.gang_table import first_ranks
-from yarnam.core.model.actions import CheckNodes, GangMember
+from yarnam.core.model.actions import AdoptGang, CheckNodes, GangMember
 from yarnam.core.model.events import AgentSilent, AgentUnable
 from yarnam.core.model.ids import AskId, parse_ask_id
 from yarnam.core.model.job_spec import JobSpec
@@ -61,6 +61,10 @@ ABSENCE_S = 2.0
 silence meanwhile does not count."""
 
 
+ADOPTION_LIMIT_S = 30.0
+"""For the agents of an earlier AM attempt to find this one. They look every 5 s at most
+(``yarnam.agent.mailbox.am_search``)."""
+
 LEAVE_NUMBER = (1 << 63) - 1
 """The number of the directive for agents without a session, larger than all that they have seen."""
 
@@ -75,6 +79,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         *,
         host: str,
         application: str = "",
+        am_attempt: int = 1,
         now_s: Callable[[], float] = time.time,
     ) -> None:
         """``host``: this node's name or address as other nodes know it (NM_HOST)."""
@@ -90,7 +95,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self.inputs = GrpcInputEndpoint()
         self.address = ""
         """host:port once it listens."""
-        self._sessions = AgentSessions(pace.poll_after_s)
+        self._sessions = AgentSessions(pace.poll_after_s, am_attempt)
         self._changed: dict[str, asyncio.Event] = {}
         self._inbox: Inbox = lambda event: None
         self._loop = asyncio.new_event_loop()
@@ -114,6 +119,18 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
     def expect(self, asks: Iterable[AskId]) -> None:
         wanted = tuple(asks)
         self._do(lambda: self._sessions.expect(wanted))
+
+    def adopt(self, action: AdoptGang) -> None:
+        launched, shared = self._launch_orders(action.attempt, action.members)
+        asks = {task.ask for task in action.tasks} - set(action.waiting)
+        orders = [(ask, pb.Directive(launch=order)) for ask, order in launched if ask in asks]
+        until = time.monotonic() + ADOPTION_LIMIT_S - self._silence_s
+
+        def adopt() -> None:
+            self._sessions.adopt(action.tasks, action.attempt, until)
+            self._give(orders, shared)
+
+        self._do(adopt)
 
     def check(self, action: CheckNodes) -> None:
         self._order_all(

@@ -10,15 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from yarnam.adapters.process_lifetime import leave_at_once
 from yarnam.adapters.skein import am_client
+from yarnam.adapters.skein.adopted_containers import AdoptedContainers
 from yarnam.adapters.skein.early_containers import EarlyContainer, EarlyContainers, assignment
 from yarnam.adapters.skein.response_log import CompletedContainer, PreemptionNotice, UpdatedNode
 from yarnam.adapters.skein.responses import Responses
 from yarnam.core.failures.process_failure import container_finding
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
-from yarnam.core.model.actions import AskContainer
+from yarnam.core.model.actions import AdoptedTask, AskContainer
 from yarnam.core.model.events import (
     BrokerFailed,
     ContainerEnded,
@@ -105,17 +107,22 @@ class SkeinBroker:
         agent_env: Callable[[], Mapping[str, str]] = dict,
         early_containers: EarlyContainers | None = None,
         responses: Responses | None = None,
+        releases: Path | None = None,
+        am_attempt: int = 1,
         timing: BrokerTiming = BrokerTiming(),  # immutable
         end_attempt: Callable[[str], object] = leave_at_once,
     ) -> None:
         """``agent_env``: what each agent's environment gets besides its ask (the AM's address).
         ``early_containers``: requested by Skein itself, for asks to take over. ``responses``: what
-        Skein does not pass on. ``end_attempt`` is called with the reason when Skein hangs."""
+        Skein does not pass on. ``releases``: the file of containers of earlier attempts for the
+        interceptor to release. ``end_attempt`` is called with the reason when Skein hangs."""
         self._skein = skein
         self._locate = locate
         self._agent_env = agent_env
         self._early_containers = EarlyContainers() if early_containers is None else early_containers
         self._responses = Responses() if responses is None else responses
+        self._adopted = AdoptedContainers(self._responses, releases)
+        self._am_attempt = am_attempt
         self._timing = timing
         self._end_attempt = end_attempt
         self._inbox: Inbox = lambda event: None
@@ -133,11 +140,22 @@ class SkeinBroker:
 
     # ---- the port ------------------------------------------------------------------------
 
-    def start(self, inbox: Inbox) -> None:
+    def start(self, inbox: Inbox) -> Sequence[ContainerId]:
         self._inbox = inbox
+        kept = self._adopted.kept() if self._am_attempt > 1 else ()
         self._answered_at = time.monotonic()
         self._early_containers.start()
         self._thread.start()
+        return kept
+
+    def adopt(self, tasks: Sequence[AdoptedTask]) -> None:
+        with self._lock:
+            self._adopted.adopt(tasks)
+        self._wake.set()
+
+    def release_kept(self, containers: Sequence[ContainerId]) -> None:
+        with self._lock:
+            self._adopted.release_kept(containers)
 
     def ask(self, asks: Sequence[AskContainer]) -> None:
         with self._lock:
@@ -161,6 +179,7 @@ class SkeinBroker:
         with self._lock:
             for ask in asks:
                 self._unanswered.pop(ask, None)
+            self._adopted.release(asks)
             keys = [self._keys[ask] for ask in asks if ask in self._keys]
             keys = [key for key in keys if self._held.pop(key, None) is not None]
             self._released.update(keys)
@@ -286,7 +305,7 @@ class SkeinBroker:
         with self._lock:
             if self._unanswered or any(not held.is_granted for held in self._held.values()):
                 return self._timing.eager_poll_s
-            is_calm = self._held or self._early_containers
+            is_calm = self._held or self._adopted or self._early_containers
             return self._timing.calm_poll_s if is_calm else self._timing.idle_poll_s
 
     def _poll(self) -> None:
@@ -306,19 +325,23 @@ class SkeinBroker:
         ended = before.keys() - rows.keys()
         if ended:
             self._end(ended)
+        self._end_adopted()
 
     def _report(self, news: Sequence[PreemptionNotice | UpdatedNode]) -> None:
         """What concerns containers that are held."""
         with self._lock:
-            held = list(self._held.values())
+            held = [
+                *((each.ask, each.container, each.node) for each in self._held.values()),
+                *((each.ask, each.container, each.node) for each in self._adopted),
+            ]
         for one in news:
             if isinstance(one, PreemptionNotice):
                 marked = {*one.strict, *one.negotiable}
-                if asks := tuple(each.ask for each in held if each.container in marked):
+                if asks := tuple(ask for ask, container, _ in held if container in marked):
                     self._inbox(ContainersMarked(time.time(), asks))
             elif one.state == DECOMMISSIONING and one.timeout_s is not None:
                 node = node_of_address(one.node)
-                if any(each.node == node for each in held):
+                if any(place == node for _, _, place in held):
                     self._inbox(NodeLeaving(time.time(), node, one.timeout_s))
 
     def _meet(self, row: am_client.ContainerRow) -> None:
@@ -367,11 +390,23 @@ class SkeinBroker:
             row = told.get(key) or am_client.ContainerRow(
                 key, am_client.FAILED, exit_message="unknown to Skein"
             )
-            end, text = container_end(row, self._responses.completed(row.container))
-            finding = None
-            if end is ContainerEnd.FAILED:
-                finding = container_finding(text, SHIPPED_RULES)
-            self._inbox(ContainerEnded(time.time(), held.ask, end, text, finding))
+            self._report_end(held.ask, row, self._responses.completed(row.container))
+
+    def _end_adopted(self) -> None:
+        with self._lock:
+            self._adopted.release_late()
+            ended = self._adopted.ended()
+        for ask, row, completed in ended:
+            self._report_end(ask, row, completed)
+
+    def _report_end(
+        self, ask: AskId, row: am_client.ContainerRow, completed: CompletedContainer | None
+    ) -> None:
+        end, text = container_end(row, completed)
+        finding = None
+        if end is ContainerEnd.FAILED:
+            finding = container_finding(text, SHIPPED_RULES)
+        self._inbox(ContainerEnded(time.time(), ask, end, text, finding))
 
     def _fail(self, message: str) -> None:
         if not self._has_failed and not self._closed:

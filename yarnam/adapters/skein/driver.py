@@ -21,6 +21,7 @@ from typing import Any
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.skein.driver_process import DriverProcess
 from yarnam.core.model.ids import ApplicationId
+from yarnam.core.model.job_spec import AmSpec
 from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable, YarnamError
 from yarnam.wire.tls import rpc_failure
 
@@ -94,7 +95,7 @@ class SkeinLauncher:
         return False
 
     def submit(
-        self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
+        self, application_spec: Any, am: AmSpec, *, keep_unknown: bool = False
     ) -> ApplicationId:
         # Skein's driver cannot tell YARN an interval: here all attempts count for ever. And it
         # removes an application's files after every error, as far as it comes.

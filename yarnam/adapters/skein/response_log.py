@@ -62,7 +62,26 @@ class InterceptorFailed:
     diagnostics: str
 
 
-Response = PreemptionNotice | CompletedContainer | UpdatedNode | InterceptorFailed
+@dataclass(frozen=True, slots=True)
+class KeptNotice:
+    """Containers of earlier AM attempts that YARN has handed over to this one."""
+
+    containers: tuple[ContainerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The AM has registered; what YARN handed over then is in the lines before."""
+
+
+Response = (
+    KeptNotice
+    | Registered
+    | PreemptionNotice
+    | CompletedContainer
+    | UpdatedNode
+    | InterceptorFailed
+)
 
 
 class ResponseLog:
@@ -131,6 +150,10 @@ def decode_response(line: bytes) -> Response:
             record.text("state", pattern=_STATE),
             float(timeout_s) if timeout_s >= 0 else None,
         )
+    if kind == "kept":
+        return KeptNotice(_containers(record, "containers"))
+    if kind == "registered":
+        return Registered()
     if kind == "failed":
         return InterceptorFailed(record.text("diagnostics", max_length=_MAX_DIAGNOSTICS))
     raise MalformedData(f"a line of an unknown kind: {shown(kind)}")

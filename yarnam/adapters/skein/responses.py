@@ -10,7 +10,9 @@ from hdfs_utils.errors import MalformedData
 from yarnam.adapters.skein.response_log import (
     CompletedContainer,
     InterceptorFailed,
+    KeptNotice,
     PreemptionNotice,
+    Registered,
     Response,
     ResponseLog,
     UpdatedNode,
@@ -32,7 +34,11 @@ class Responses:
     def __init__(self, source: ResponseLog | None = None) -> None:
         self._source = source
         self._completed: OrderedDict[ContainerId, CompletedContainer] = OrderedDict()
+        self._news: list[PreemptionNotice | UpdatedNode] = []
+        self.kept: set[ContainerId] = set()
+        """Containers of earlier AM attempts that YARN has handed over."""
         self._has_warned = False
+        self._is_registered = False
 
     @classmethod
     def of_this_container(cls, source: ResponseLog) -> Responses:
@@ -47,13 +53,26 @@ class Responses:
 
     def poll(self) -> Sequence[PreemptionNotice | UpdatedNode]:
         """The news since the last call, in order."""
-        news = []
+        self._read()
+        news, self._news = self._news, []
+        return news
+
+    @property
+    def is_silent(self) -> bool:
+        """Nothing will ever be read: there is no interceptor."""
+        return self._source is None
+
+    def has_registered(self) -> bool:
+        """Whether ``kept`` is complete."""
+        self._read()
+        return self._is_registered
+
+    def _read(self) -> None:
         for found in self._source.read() if self._source is not None else ():
             if isinstance(found, (PreemptionNotice, UpdatedNode)):
-                news.append(found)
+                self._news.append(found)
             else:
                 self._take(found)
-        return news
 
     def completed(self, container: str) -> CompletedContainer | None:
         """How the container ended by YARN's report; ``None`` if none has been received."""
@@ -64,6 +83,10 @@ class Responses:
             self._completed[found.container] = found
             while len(self._completed) > MAX_COMPLETED:
                 self._completed.popitem(last=False)
+        elif isinstance(found, KeptNotice):
+            self.kept |= set(found.containers)
+        elif isinstance(found, Registered):
+            self._is_registered = True
         elif isinstance(found, InterceptorFailed):
             text = printable(found.diagnostics)
             log.warning("the interceptor in Skein's ApplicationMaster has failed: %s", text)

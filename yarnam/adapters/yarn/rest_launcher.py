@@ -28,6 +28,7 @@ from yarnam.adapters.job_tokens import JobTokens
 from yarnam.adapters.skein.driver import new_security, refusal, skein_jar
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.core.model.ids import ApplicationId
+from yarnam.core.model.job_spec import AmSpec
 from yarnam.errors import NoPermission, Unavailable, UsageError, YarnamError
 from yarnam.ports.job_access import Launcher
 
@@ -136,21 +137,22 @@ class RestLauncher:
         return True
 
     def submit(
-        self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
+        self, application_spec: Any, am: AmSpec, *, keep_unknown: bool = False
     ) -> ApplicationId:
         if not self._allotted:
             self.allot()
         if not self._allotted and self._driver is not None:
             return self._driver.submit(
                 application_spec,
-                attempts_interval_s=attempts_interval_s,
+                am,
                 keep_unknown=keep_unknown,
             )
         application, self._allotted = self._allotted, ""
         submission = specs.Submission(
             application_spec,
-            attempts_interval_s=attempts_interval_s,
+            attempts_interval_s=am.attempts_interval_s,
             lang=os.environ.get("LANG", ""),
+            keeps_containers=am.absence_s > 0,
         )
         return self._submit(ApplicationId(application), submission, keep_unknown=keep_unknown)
 

@@ -85,6 +85,10 @@ class InputGateway:
         """For the SDK: ``@`` stands for the leading zero byte."""
         return f"@{self._name}"
 
+    def connect(self, address: str) -> None:
+        """The AM is at this address from now on."""
+        self._client.connect(address)
+
     async def open(self) -> None:
         """Serve training processes from now on."""
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

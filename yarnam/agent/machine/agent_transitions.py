@@ -111,6 +111,11 @@ CHECKS = (
     on(Checked, task_errands.report_checked, when=task_errands.is_awaited),
 )
 
+REPORTS_RUN = (
+    on(S.AM_FOUND, task_errands.report_given_up, when=task_errands.has_given_up),
+    on(S.AM_FOUND, task_errands.report_run),
+)
+
 LAUNCHES = (
     on(Launch, task_launch.write_members, when=task_launch.names_members),
     on(Launch, task_launch.begin, P.LAUNCHING, when=task_launch.is_new),
@@ -153,6 +158,7 @@ TABLE: Mapping[AgentPhase, tuple[Row, ...]] = {
         *ENDS,
     ),
     P.PARKED: (
+        on(S.AM_FOUND, task_errands.introduce),
         on(S.KEEPER_LOST, task_watch.report_keeper),
         on(S.STAGING_MOVED, task_errands.report_parked, when=task_errands.has_nothing_unsent),
         *LAUNCHES,
@@ -186,6 +192,7 @@ TABLE: Mapping[AgentPhase, tuple[Row, ...]] = {
         on(MirrorMoved, task_watch.send_metrics),
         on(Dump, task_watch.dump, when=task_watch.is_of_run),
         on(StacksDumped, task_watch.report_stacks),
+        *REPORTS_RUN,
         *HAS_RUN,
         *STAGES,
         *TALKS,
@@ -194,6 +201,7 @@ TABLE: Mapping[AgentPhase, tuple[Row, ...]] = {
     P.EXITED: (
         on(S.KEEPER_LOST, task_watch.report_keeper),
         on(S.STAGING_MOVED, task_errands.report_exited, when=task_errands.has_nothing_unsent),
+        *REPORTS_RUN,
         *LAUNCHES,
         *CHECKS,
         *STAGES,

@@ -29,6 +29,7 @@ from yarnam.agent.machine.agent_state import (
     AgentTimer,
     Errand,
     Preparation,
+    Problem,
     TaskFacts,
 )
 
@@ -92,6 +93,27 @@ def poll_again(ctx: AgentStep, event: DirectiveReceived) -> None:
 
 def stay(_ctx: AgentStep, _order: Park) -> None:
     """The agent is parked."""
+
+
+# ---- another ApplicationMaster ------------------------------------------------------------------
+
+
+def introduce(ctx: AgentStep, _: Signal) -> None:
+    ctx.report(TaskState.READY)
+
+
+def report_run(ctx: AgentStep, _: Signal) -> None:
+    """The AM before may have taken a report to its grave."""
+    is_over = ctx.agent.phase is AgentPhase.EXITED
+    ctx.report(TaskState.EXITED if is_over else TaskState.STARTED)
+
+
+def has_given_up(ctx: AgentStep, _: Signal) -> bool:
+    return ctx.run.is_abandoned
+
+
+def report_given_up(ctx: AgentStep, _: Signal) -> None:
+    ctx.report_unable(Problem("its processes have been given up"))
 
 
 # ---- inputs --------------------------------------------------------------------------------------

@@ -60,16 +60,21 @@ class InputsClient:
     def __init__(
         self, settings: ContainerSettings, pem: bytes, *, protocol: int = PROTOCOL
     ) -> None:
-        self._channel = grpc.aio.secure_channel(
-            settings.am_address, channel_credentials(pem), options=CHANNEL_OPTIONS
-        )
-        self._stub = yarnam_pb2_grpc.JobInputsStub(self._channel)  # type: ignore[no-untyped-call]
+        self._pem = pem
+        self.connect(settings.am_address)
         self._caller = pb.InputCaller(
             protocol=protocol,
             ask=str(settings.ask),
             container=settings.container,
             node=settings.node,
         )
+
+    def connect(self, address: str) -> None:
+        """Call this AM from now on. A call to another one ends by itself."""
+        self._channel = grpc.aio.secure_channel(
+            address, channel_credentials(self._pem), options=CHANNEL_OPTIONS
+        )
+        self._stub = yarnam_pb2_grpc.JobInputsStub(self._channel)  # type: ignore[no-untyped-call]
 
     async def settle_epoch(self, name: str, epoch: int) -> tuple[list[str], str]:
         """The files that this epoch excludes; and why there is no answer, if there is none."""

@@ -6,10 +6,11 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import grpc
 
+from yarnam.agent.mailbox.am_search import FIRST_LOOK_S, Absence, AmSighting, look_pause_s
 from yarnam.agent.mailbox.directive_messages import NumberedDirective, decode_directive
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.errors import WireMismatch
@@ -35,15 +36,28 @@ _FATAL = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNIMPLEMENTED)
 
 
 class AmVanished(Exception):
-    """The AM has not been reached for longer than the limit."""
+    """No AM has been reached for longer than the limit."""
+
+
+class AmLimits(NamedTuple):
+    """How long the agent waits for an AM that does not answer, in seconds. See ``Absence``."""
+
+    orphan_s: float
+    absence_s: float = 0.0
+
+
+async def _see_nothing() -> AmSighting | None:
+    return None
 
 
 class MailboxClient:
-    """Calls are repeated until they succeed, or until the AM has been away for
-    ``orphan_timeout_s`` (AmVanished). Raises WireMismatch when the AM refuses this version.
+    """Calls are repeated until they succeed, at the next AM where ``look`` finds one, or until the
+    AM has been away for longer than the limits (AmVanished). Raises WireMismatch when the AM
+    refuses this version.
 
     ``wake``: by which the AM may say that it has a directive. ``take_tokens`` is given delegation
-    tokens that replace the container's."""
+    tokens that replace the container's. ``look`` finds the AM that the job's directory names;
+    ``found`` is called with the address of one that is later than ``am_attempt``."""
 
     def __init__(
         self,
@@ -51,18 +65,24 @@ class MailboxClient:
         pem: bytes,
         ask: str,
         container: str,
-        orphan_timeout_s: float,
+        limits: AmLimits,
         wake: WakeListener,
         take_tokens: Callable[[Sequence[str]], None] = lambda _: None,
+        *,
+        am_attempt: int = 1,
+        look: Callable[[], Awaitable[AmSighting | None]] = _see_nothing,
+        found: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._channel = grpc.aio.secure_channel(
-            address, channel_credentials(pem), options=CHANNEL_OPTIONS
-        )
-        self._stub = yarnam_pb2_grpc.TaskMailboxStub(self._channel)  # type: ignore[no-untyped-call]
-        self._address = address
+        self._pem = pem
+        self._connect(address)
+        self._am_attempt = am_attempt
+        self._look = look
+        self._found = found
+        self._search: asyncio.Task[None] | None = None
+        self._confirmed_at_s = 0.0
         self._ask = ask
         self._container = container
-        self._orphan_timeout_s = orphan_timeout_s
+        self._limits = limits
         self._wake = wake
         self._hold_s = HOLD_S
         self._take_tokens = take_tokens
@@ -126,7 +146,16 @@ class MailboxClient:
             self._poll_after_s = whole_s * random.random()  # noqa: S311
 
     async def close(self) -> None:
+        if self._search is not None:
+            self._search.cancel()
         await self._channel.close(grace=None)
+
+    def _connect(self, address: str) -> None:
+        self._channel = grpc.aio.secure_channel(
+            address, channel_credentials(self._pem), options=CHANNEL_OPTIONS
+        )
+        self._stub = yarnam_pb2_grpc.TaskMailboxStub(self._channel)  # type: ignore[no-untyped-call]
+        self._address = address
 
     async def _until_answered(self, call: Callable[[float], Awaitable[T]], limit_s: float) -> T:
         loop = asyncio.get_running_loop()
@@ -151,22 +180,59 @@ class MailboxClient:
                 self._note_back()
                 return answer
             silent_s = loop.time() - self._heard_at
+            absence = Absence(self._heard_at, self._confirmed_at_s)
+            left_s = absence.ends_at_s(*self._limits) - loop.time()
             # Twice: after a suspended machine wakes up the first failure says nothing.
-            if silent_s >= self._orphan_timeout_s and failures > 1:
+            if left_s <= 0 and failures > 1:
                 raise AmVanished(f"the AM at {self._address} has not answered for {silent_s:.0f} s")
-            left_s = max(RETRY_FIRST_S, self._orphan_timeout_s - silent_s)
+            if self._search is None and silent_s >= FIRST_LOOK_S and self._limits.absence_s > 0:
+                self._search = asyncio.create_task(self._search_am())
+            left_s = max(RETRY_FIRST_S, left_s)
             limit_s = min(whole_s, max(1.0, left_s))
             await asyncio.sleep(min(wait_s, left_s))
             wait_s = min(RETRY_CAP_S, wait_s * 2)
+
+    async def _search_am(self) -> None:
+        """Look until an AM answers, or another one is found."""
+        loop = asyncio.get_running_loop()
+        attempt = self._am_attempt
+        try:
+            while self._is_away and self._am_attempt == attempt:
+                began_at_s = loop.time()
+                try:
+                    seen = await self._look()
+                except OSError as error:
+                    _LOG.warning("cannot look for the AM: %s", error)
+                    seen = None
+                if seen is not None:
+                    self._take_sighting(seen, began_at_s)
+                silent_s = loop.time() - (self._heard_at or began_at_s)
+                # The agents of a node look at different times.
+                await asyncio.sleep(look_pause_s(silent_s) * (0.5 + random.random()))  # noqa: S311
+        finally:
+            self._search = None
+
+    def _take_sighting(self, seen: AmSighting, at_s: float) -> None:
+        if seen.am_attempt > self._am_attempt:
+            _LOG.warning("attempt %d of the AM is at %s", seen.am_attempt, seen.address)
+            self._am_attempt = seen.am_attempt
+            # A call to the one before ends by itself.
+            self._connect(seen.address)
+            # The numbers of another AM.
+            self._tokens = 0
+            self._found(seen.address)
+        elif not seen.is_over:
+            self._confirmed_at_s = at_s
 
     def _note_away(self, error: grpc.aio.AioRpcError) -> None:
         if not self._is_away:
             self._is_away = True
             _LOG.warning(
-                "cannot reach the AM at %s: %s; trying for %.0f s",
+                "cannot reach the AM at %s: %s; trying for %.0f s, and for %.0f s while the job's "
+                "directory names no other one",
                 self._address,
                 rpc_failure(error),
-                self._orphan_timeout_s,
+                *self._limits,
             )
 
     def _note_back(self) -> None:

@@ -95,6 +95,7 @@ from yarnam.wire.protocol import (
     LOCAL_KEYTAB_FILE,
     LOCAL_NOTIFY_FILE,
     LOCAL_PAGE_URL_FILE,
+    LOCAL_RELEASES_FILE,
     LOCAL_RESPONSE_LOG,
     LOCAL_ZOOKEEPER_FILE,
     PRE_RUNS_DIRECTORY,
@@ -141,7 +142,11 @@ def serve(
         is_last_attempt=am_attempt >= record.job.am.attempts,
     )
     mailbox = GrpcMailbox(
-        record.job, _local(LOCAL_CREDENTIALS_FILE), host=_node_host(), application=application
+        record.job,
+        _local(LOCAL_CREDENTIALS_FILE),
+        host=_node_host(),
+        application=application,
+        am_attempt=am_attempt,
     )
     if tokens is not None:
         _keep_tokens(tokens, in_use, mailbox, (fs.uri, *named_file_systems(record.job)))
@@ -273,6 +278,8 @@ def _ports(
         agent_env=lambda: {ENV_AM_ADDRESS: mailbox.address},
         early_containers=early,
         responses=Responses.of_this_container(ResponseLog(Path(LOCAL_RESPONSE_LOG))),
+        releases=Path(LOCAL_RELEASES_FILE),
+        am_attempt=am_attempt,
     )
     claims = HeldClaims(fs, job, job_dir.rpartition("/")[2], record.rm_url)
     return AmPorts(

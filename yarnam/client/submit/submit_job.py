@@ -226,7 +226,7 @@ class _Attempt:
         self._may_exist = True
         self._application = self._launcher.submit(
             spec,
-            attempts_interval_s=job.am.attempts_interval_s,
+            job.am,
             keep_unknown=self._idempotency_key is not None,
         )
         self._check_queue(job)

@@ -88,10 +88,12 @@ current:
 - an event of another attempt, or about another unknown ask, changes nothing; nor does one about an
   ask that has already got there.
 
-A new AM attempt folds the journal and then steps ``AmRestarted``. YARN has killed all containers of
-the last one by then. Recovery points (PENDING, STORING, BACKING_OFF and the final phases) continue
+A new AM attempt folds the journal and then steps ``AmRestarted``, which names the containers that
+YARN has kept. A gang in LAUNCHING or RUNNING adopts them and continues where it is: see
+``phases.adopting``. Recovery points (PENDING, STORING, BACKING_OFF and the final phases) continue
 where they were; STOPPING concludes with what was known, so that a cancelled or failed job is not
-run again; any other phase backs off with the same counts. The blacklist lives on.
+run again; any other phase, and a gang of which nothing was kept, backs off with the same counts.
+What is not adopted is released. The blacklist lives on.
 
 A transition that is not in the table is a bug: ``step`` refuses it with an INTERNAL error that
 carries the events that led there.
@@ -104,12 +106,14 @@ from collections.abc import Iterable
 from yarnam.core.gang import node_blacklist
 from yarnam.core.gang.context import AllEnded, StepContext
 from yarnam.core.gang.elastic import in_place
+from yarnam.core.gang.phases import adopting
 from yarnam.core.gang.policy import GangPolicy
 from yarnam.core.gang.state import Gang
 from yarnam.core.gang.transitions import HANDLERS, ON_ENTRY, Key
 from yarnam.core.model.actions import Action, ReleaseContainer
 from yarnam.core.model.events import (
     AgentRegistered,
+    AmRestarted,
     ContainerGranted,
     Event,
     PlanReady,
@@ -142,6 +146,8 @@ def step(
     key = _key(ctx, event)
     if key is not None:
         _take_row(ctx, key, event, recent)
+        if isinstance(event, AmRestarted):
+            adopting.release_others(ctx, event)
         if ctx.is_concluded:
             _take_row(ctx, AllEnded, ALL_ENDED, (*recent, event))
         in_place.publish(ctx, gang)

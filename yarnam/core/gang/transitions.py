@@ -25,6 +25,7 @@ from yarnam.core.gang.context import AllEnded, StepContext
 from yarnam.core.gang.elastic import growth, in_place
 from yarnam.core.gang.phases import (
     acquiring,
+    adopting,
     concluding,
     launching,
     pre_run,
@@ -272,6 +273,7 @@ LAUNCHED = (
     on(SuspendRequested, suspended.stop, P.STOPPING),
     on(InputsRefused, running.stop_for_inputs, P.STOPPING),
     on(BrokerFailed, running.fail_broker, P.FAILED),
+    on(AmRestarted, adopting.adopt, when=adopting.is_kept),
     on(AmRestarted, attempts.start_over, *FAILS),
     on(NodesCordoned, running.take_cordons),
     HINTS,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from yarnam.core.model.events import TimerId
-from yarnam.core.model.ids import AskId, NodeId, TaskId
+from yarnam.core.model.ids import AskId, ContainerId, NodeId, TaskId
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.plans import Placed, Supplement, Target
 
@@ -143,6 +143,36 @@ class LaunchGang:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptedTask:
+    """A task whose container and agent an earlier AM attempt started, and how far it had come."""
+
+    ask: AskId
+    container: ContainerId
+    node: NodeId
+    is_started: bool = False
+    is_ready: bool = False
+    has_exited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptGang:
+    """Take over the containers and agents of an earlier AM attempt. What is launched is as in
+    ``LaunchGang``, and changes nothing for tasks that run."""
+
+    attempt: int
+    members: tuple[GangMember, ...]
+    waiting: tuple[AskId, ...]
+    tasks: tuple[AdoptedTask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseKept:
+    """Give back containers of an earlier AM attempt that YARN has kept."""
+
+    containers: tuple[ContainerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StopTask:
     """SIGTERM the task's processes, SIGKILL after ``grace_s``; the agent reports their end."""
 
@@ -201,6 +231,8 @@ Action = Union[
     CheckNodes,
     PrepareGang,
     LaunchGang,
+    AdoptGang,
+    ReleaseKept,
     StopTask,
     StoreOutputs,
     StopStoring,

@@ -69,10 +69,12 @@ class JobStarted:
 
 @dataclass(frozen=True, slots=True)
 class AmRestarted:
-    """A later AM attempt has read the journal. YARN has killed all containers of the last one."""
+    """A later AM attempt has read the journal. YARN has killed all containers of the earlier ones,
+    but for those that are ``kept``."""
 
     at_s: float
     am_attempt: int
+    kept: tuple[ContainerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -594,7 +594,10 @@ class AmSpec:
     agent_silence_s: float = 8.0
     """An agent not heard of for this long is lost (heartbeats come every 2 to 4 s)."""
     orphan_timeout_s: float = 30.0
-    """An agent that cannot reach the AM for this long stops its processes and leaves."""
+    """An agent that cannot reach the AM for this long stops its processes and leaves, unless the
+    job's directory shows that no other AM has taken over."""
+    absence_s: float = 1800.0
+    """The longest that the containers of a job live without an AM; 0 ends them with it."""
     stop_grace_s: float = 10.0
     """The time between SIGTERM and SIGKILL of the user's processes."""
     failure_grace_s: float = 2.0

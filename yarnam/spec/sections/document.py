@@ -375,7 +375,11 @@ class ApplicationMaster(Section):
     agent_silence: Annotated[float, DurationBetween(3.0, 3600.0)] = _AM.agent_silence_s
     """A container that has not sent a heartbeat for this long is lost."""
     orphan_timeout: Annotated[float, DurationBetween(3.0, 3600.0)] = _AM.orphan_timeout_s
-    """A container that cannot reach its ApplicationMaster for this long stops."""
+    """A container that cannot reach its ApplicationMaster for this long stops, unless the job's
+    directory on HDFS shows that no other attempt has taken over: then `absence` counts."""
+    absence: Annotated[float, DurationBetween(0.0, 86400.0)] = _AM.absence_s
+    """The longest that containers live and train on without an ApplicationMaster. The next
+    attempt adopts them. `0s`: they end with it, and the gang starts again from its checkpoint."""
     stop_grace: Annotated[float, DurationBetween(0.0, 3600.0)] = _AM.stop_grace_s
     """The time between SIGTERM and SIGKILL when processes are stopped."""
     failure_grace: Annotated[float, DurationBetween(0.0, 3600.0)] = _AM.failure_grace_s

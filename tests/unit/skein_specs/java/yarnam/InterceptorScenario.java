@@ -15,8 +15,10 @@ import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterResponse;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerState;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
@@ -44,6 +46,8 @@ public final class InterceptorScenario {
     responses(args[0]);
     heartbeats(args[0] + "-heartbeats");
     page(args[0] + "-page");
+    kept(args[0] + "-kept");
+    releases(args[0] + "-releases");
     priorities();
     System.out.println("done");
   }
@@ -203,6 +207,61 @@ public final class InterceptorScenario {
     page.addTo("finishApplicationMaster", new Object[] {null});
   }
 
+  private static void kept(String file) throws Exception {
+    ResponseLog log = new ResponseLog(file);
+    RegisterApplicationMasterResponse first =
+        Records.newRecord(RegisterApplicationMasterResponse.class);
+    log.append(first);
+    List<Container> containers = new ArrayList<>();
+    for (int i = 2; i < 2 + ResponseLog.MAX_CONTAINERS + 1; i++) {
+      containers.add(
+          Container.newInstance(
+              container(i), NodeId.newInstance("n1", 8041), "n1:8042", null, null, null));
+    }
+    first.setContainersFromPreviousAttempts(containers);
+    log.append(first);
+    AllocateResponse late = empty();
+    late.setContainersFromPreviousAttempts(containers.subList(0, 1));
+    check(log.append(late), "one more is handed over");
+  }
+
+  private static List<ContainerId> released(Releases releases) {
+    AllocateRequest request = request(1);
+    releases.addTo(request);
+    return request.getReleaseList();
+  }
+
+  private static void releases(String file) throws Exception {
+    check(released(new Releases("")).isEmpty(), "no file");
+    Releases releases = new Releases(file);
+    check(released(releases).isEmpty(), "no file yet");
+    Files.write(
+        Paths.get(file), (container(2) + "\n").getBytes(StandardCharsets.US_ASCII));
+    for (int i = 0; i < 2; i++) {
+      check(
+          released(releases).equals(Collections.singletonList(container(2))),
+          "released until it has arrived");
+    }
+    releases.sent();
+    check(released(releases).isEmpty(), "released once");
+    Files.write(
+        Paths.get(file),
+        (container(2) + "\n" + container(3) + "\n").getBytes(StandardCharsets.US_ASCII));
+    Files.setLastModifiedTime(Paths.get(file), java.nio.file.attribute.FileTime.fromMillis(1));
+    AllocateRequest both = request(1);
+    both.setReleaseList(Collections.singletonList(container(9)));
+    releases.addTo(both);
+    check(
+        both.getReleaseList().equals(java.util.Arrays.asList(container(9), container(3))),
+        "beside those that Skein releases");
+    releases.sent();
+    releases.registered();
+    check(released(releases).size() == 2, "all again to a new ResourceManager");
+    releases.sent();
+    Files.write(Paths.get(file), "nonsense\n".getBytes(StandardCharsets.US_ASCII));
+    check(released(releases).isEmpty(), "what makes no sense releases nothing");
+  }
+
   private static ResourceRequest ask(int count) {
     return ResourceRequest.newInstance(
         Priority.newInstance(1), ResourceRequest.ANY, Resource.newInstance(512, 1), count);
@@ -225,7 +284,7 @@ public final class InterceptorScenario {
     HeartbeatGate gate = new HeartbeatGate(Long.MAX_VALUE);
     ApplicationMasterProtocol am =
         AllocateInterceptor.intercept(
-            target, gate, new ResponseLog(file), new PageUrl(""), () -> left++);
+            target, gate, new ResponseLog(file), new PageUrl(""), new Releases(""), () -> left++);
     next = empty();
     am.allocate(request(0));
     check(sent == 1, "the first");
