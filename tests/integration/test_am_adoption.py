@@ -1,9 +1,8 @@
-"""An ApplicationMaster that dies while its gang runs: the next attempt adopts the containers, agents
-and processes, and nothing restarts."""
+"""An ApplicationMaster that dies while its gang runs: the next attempt adopts the containers,
+agents and processes, and nothing restarts."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path

@@ -47,6 +47,14 @@ ONCE = (
 SILENT = frozenset({AgentPhase.PREPARING, AgentPhase.LEAVING, AgentPhase.LEFT})
 
 
+TOLD_AGAIN = {
+    AgentPhase.PARKED: aa.TaskState.READY,
+    AgentPhase.RUNNING: aa.TaskState.STARTED,
+    AgentPhase.EXITED: aa.TaskState.EXITED,
+}
+"""What another AM has to know of an agent in these phases."""
+
+
 class Violation(AssertionError):
     """A rule of the agent does not hold."""
 
@@ -252,6 +260,11 @@ class AgentWorld:
             case ae.ProcessFailed() if before.phase is AgentPhase.RUNNING:
                 if (aa.TaskState.STARTED in states) == self.is_abandoned:
                     raise Violation("a failure is told early, unless it is not the program's")
+            case ae.Signal.AM_FOUND if before.phase in TOLD_AGAIN:
+                state = TOLD_AGAIN[before.phase]
+                is_given_up = before.run is not None and before.run.is_abandoned
+                if states != {aa.TaskState.UNABLE if is_given_up else state}:
+                    raise Violation("another AM is not told how things stand")
             case ae.Staged(problem=None):
                 is_awaited = talks and event.serial == before.staging.serial
                 if is_awaited != (aa.TaskState.STAGED in states):
@@ -368,6 +381,9 @@ class AgentWorld:
 
     def _small(self) -> None:
         """Something that changes little."""
+        if self.dice.random() < 0.05 and self.agent.phase is not AgentPhase.PREPARING:
+            self.send(ae.Signal.AM_FOUND)
+            return
         signals = (ae.Signal.POLL_BEGUN, ae.Signal.METRICS_DUE, ae.Signal.STAGING_MOVED)
         match self.dice.randrange(5):
             case 4:

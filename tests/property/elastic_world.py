@@ -255,7 +255,7 @@ def elastic_walk(world: ElasticWorld, seed: int, moves: int) -> None:
                     lambda: world.old_timer_fires(n(99)),
                     lambda: world.others_suspect(n(99)),
                     lambda: world.yarn_announces(n(99), dice.choice((None, 5.0, 60.0))),
-                    lambda: world.am_restarts(),
+                    lambda: world.am_restarts(n(6)),
                 )
             )()
 

@@ -25,6 +25,7 @@ from yarnam.core.gang import (
 )
 from yarnam.core.model.actions import (
     Action,
+    AdoptGang,
     AskContainer,
     CancelPlanRequest,
     CancelTimer,
@@ -34,6 +35,7 @@ from yarnam.core.model.actions import (
     LaunchGang,
     PrepareGang,
     ReleaseContainer,
+    ReleaseKept,
     RequestPlan,
     StartTimer,
     StopStoring,
@@ -414,8 +416,9 @@ class World:
             self.is_told_stored = True
         elif isinstance(event, AmRestarted):
             for truth in self.truths.values():
-                truth.is_gone_with_am = True
-                truth.is_ended = True
+                if truth.grant is None or truth.grant.container not in event.kept:
+                    truth.is_gone_with_am = True
+                    truth.is_ended = True
             self.timers.clear()
             self.plans.clear()
             self.stores.clear()
@@ -438,17 +441,40 @@ class World:
             self._plan(action)
         elif isinstance(action, DrawJitter):
             self.draws.append(action)
-        elif isinstance(action, CheckNodes | PrepareGang | LaunchGang):
+        else:
+            self._tell(action, before)
+
+    def _tell(self, action: Action, before: Gang) -> None:
+        if isinstance(action, CheckNodes | PrepareGang | LaunchGang):
             self._to_barrier(action)
         elif isinstance(action, StopTask):
             require(
                 self.truths[action.ask].launched == action.attempt,
                 f"stop of {action.ask} in attempt {action.attempt}, which never launched it",
             )
+        elif isinstance(action, AdoptGang | ReleaseKept):
+            self._take_over(action)
         elif isinstance(action, StoreOutputs | StopStoring):
             self._store(action)
         elif isinstance(action, Finish):
             self._finish(action, before)
+
+    def _take_over(self, action: AdoptGang | ReleaseKept) -> None:
+        if isinstance(action, ReleaseKept):
+            for truth in self.truths.values():
+                if truth.grant is not None and truth.grant.container in action.containers:
+                    truth.is_released = truth.is_released_since_told = truth.is_ended = True
+            return
+        require(self.gang.phase in LAUNCHED, f"adopted in {self.gang.phase}")
+        require(action.attempt == self.launches[-1].attempt, "another attempt was adopted")
+        for task in action.tasks:
+            truth = self.truths[task.ask]
+            require(not truth.is_released, f"{task.ask} was adopted after its release")
+            require(not task.is_started or truth.launched == action.attempt, "it never started")
+            if truth.is_gone_with_am:
+                # The broker knows by its absence that it has ended.
+                end = ContainerEnded(self.now_s, task.ask, ContainerEnd.FAILED, "not kept")
+                self.inflight.append(end)
 
     def _plan(self, action: RequestPlan | CancelPlanRequest) -> None:
         if isinstance(action, CancelPlanRequest):
@@ -647,6 +673,7 @@ class World:
         self._check_recovery(before)
         self._check_pre_run(before)
         self._check_blacklist(event, before)
+        self._check_kept(event, actions)
         if isinstance(event, TaskStarted | TaskExited) and event.attempt != before.attempt:
             require(gang == before, "a report of an older launch changed the gang")
         again, _ = self.play(gang, replace(event, at_s=self.now_s), self.policy)
@@ -655,6 +682,16 @@ class World:
         waits = gang.phase in {Phase.PENDING, Phase.BACKING_OFF, *GETS_CONTAINERS}
         require(not waits or status.state is not JobState.RUNNING, "RUNNING while it waits")
         require(status.reason or gang.phase in {Phase.PENDING}, f"no reason in {gang.phase}")
+
+    def _check_kept(self, event: Event, actions: tuple[Action, ...]) -> None:
+        """A new ApplicationMaster adopts or releases whatever it is given."""
+        kept = set(event.kept) if isinstance(event, AmRestarted) else set[ContainerId]()
+        for action in actions:
+            if isinstance(action, AdoptGang):
+                kept -= {task.container for task in action.tasks}
+            elif isinstance(action, ReleaseKept):
+                kept -= set(action.containers)
+        require(not kept, f"{kept} were kept, and nobody has them")
 
     def _check_storing(self, before: Gang) -> None:
         """From the gang's success on nothing is run any more; its outputs, or an end."""
@@ -1046,12 +1083,24 @@ class World:
             self.deliver(TimerFired(self.now_s, stale[pick % len(stale)]))
             require(self.gang == before, "a stale timer changed the gang")
 
-    def am_restarts(self) -> None:
-        """At most three lives; what was in flight to the old one is lost, but for its agents."""
+    def am_restarts(self, keeps: int = 0) -> None:
+        """At most three lives; what was in flight to the old one is lost, but for its agents, and
+        what agents say again. ``keeps``: no container outlives it (0), all do (1), or all but
+        one."""
         if self.am_attempt < 3:
             self.am_attempt += 1
-            self.inflight = [e for e in self.inflight if isinstance(e, AgentRegistered)]
-            self.deliver(AmRestarted(self.now_s, self.am_attempt))
+            kept = self.asks(lambda t: bool(t.grant) and not t.is_ended and not t.is_released)
+            if keeps != 1:
+                kept = kept[: keeps - 2] + kept[keeps - 1 :] if keeps else []
+            again = TaskStarted | TaskReady | TaskExited
+            self.inflight = [
+                e
+                for e in self.inflight
+                if isinstance(e, AgentRegistered) or (isinstance(e, again) and e.ask in kept)
+            ]
+            grants = [self.truths[ask].grant for ask in kept]
+            containers = tuple(grant.container for grant in grants if grant is not None)
+            self.deliver(AmRestarted(self.now_s, self.am_attempt, containers))
 
     def user_cancels(self) -> None:
         self.deliver(CancelRequested(self.now_s, "u", "enough"))
@@ -1239,7 +1288,7 @@ def random_walk(world: World, seed: int, moves: int) -> None:
                 lambda: world.time_passes(dice.choice((0.1, 5.0, 60.0))),
                 lambda: world.timer_fires(),
                 lambda: world.old_timer_fires(n(99)),
-                lambda: world.am_restarts(),
+                lambda: world.am_restarts(n(6)),
                 lambda: world.others_suspect(n(99)),
                 lambda: world.yarn_announces(n(99), dice.choice((None, 5.0, 60.0))),
                 lambda: world.storing_goes_on(dice.choice(("ok", "trouble", "failed"))),
@@ -1279,7 +1328,7 @@ def troubled_run(world: World, seed: int, moves: int) -> None:
         lambda: world.timer_fires(),
         lambda: world.old_timer_fires(n(99)),
         lambda: world.yarn_grants(n(99), n(99)),
-        lambda: world.am_restarts() if n(6) == 0 else None,
+        lambda: world.am_restarts(n(6)) if n(6) == 0 else None,
     )
     for _ in range(moves):
         stands = world.gang.phase in {Phase.RUNNING, Phase.STOPPING}
@@ -1304,7 +1353,7 @@ def stored_run(world: World, seed: int) -> None:
         dice.choice(
             (
                 lambda: world.storing_goes_on(dice.choice(("ok", "trouble", "failed"))),
-                lambda: world.am_restarts(),
+                lambda: world.am_restarts(dice.randrange(6)),
                 lambda: world.timer_fires(),
                 lambda: world.old_timer_fires(dice.randrange(99)),
                 lambda: world.message_comes(dice.randrange(99)),
@@ -1354,7 +1403,7 @@ def waiting_run(world: World, seed: int) -> None:
         dice.choice(
             (
                 lambda: world.other_jobs_change(n(3), dice.choice(STATES[: 5 + n(20) // 18 * 2])),
-                lambda: world.am_restarts(),
+                lambda: world.am_restarts(n(6)),
                 lambda: world.timer_fires(),
                 lambda: world.user_suspends() if n(3) == 0 else None,
                 lambda: world.user_resumes(),

@@ -24,10 +24,12 @@ from yarnam.core.gang import Gang, GangPolicy, MemberState, step
 from yarnam.core.gang.state import Exclusion
 from yarnam.core.model.actions import (
     Action,
+    AdoptGang,
     AskContainer,
     Finish,
     LaunchGang,
     ReleaseContainer,
+    ReleaseKept,
     StartTimer,
     StopTask,
     StoreOutputs,
@@ -159,9 +161,9 @@ class Machine(RuleBasedStateMachine):
     def storing(self, how: str) -> None:
         self.world.storing_goes_on(how)
 
-    @rule()
-    def am_restart(self) -> None:
-        self.world.am_restarts()
+    @rule(keeps=st.integers(0, 5))
+    def am_restart(self, keeps: int) -> None:
+        self.world.am_restarts(keeps)
 
     @rule()
     def cancel(self) -> None:
@@ -237,7 +239,7 @@ def test_seeded_walks_keep_every_promise(with_ps: bool) -> None:
 def test_a_pre_run_comes_first_and_takes_nothing_of_the_gang() -> None:
     """``World`` looks at each step."""
     worlds = []
-    for seed in range(200):
+    for seed in range(300):
         world = World(small_job(with_ps=seed % 2 == 1, is_staged=seed % 5 == 0, has_pre_run=True))
         (random_walk if seed % 3 else troubled_run)(world, seed, moves=150)
         worlds.append(world)
@@ -453,6 +455,22 @@ def forgets_failures_with_its_am(
     after, actions = step(gang, event, policy)
     if isinstance(event, AmRestarted) and after.phase is Phase.BACKING_OFF:
         return replace(after, history=()), actions
+    return after, actions
+
+
+def forgets_what_yarn_has_kept(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    return after, tuple(a for a in actions if not isinstance(a, ReleaseKept))
+
+
+def adopts_without_limits(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    if isinstance(event, AmRestarted) and any(isinstance(a, AdoptGang) for a in actions):
+        return after, tuple(a for a in actions if not isinstance(a, StartTimer))
     return after, actions
 
 
@@ -778,6 +796,8 @@ FAULTS: tuple[Step, ...] = (
     believes_every_grant,
     trusts_stale_timers,
     forgets_failures_with_its_am,
+    forgets_what_yarn_has_kept,
+    adopts_without_limits,
     asks_under_an_old_name,
     stops_the_unlaunched,
 )
