@@ -24,7 +24,7 @@ from tests.benchmarks.test_footprint import peak_mb, resident_mb, show
 from yarnam.adapters.grpc.job_client import GrpcJobClient
 from yarnam.agent.machine.agent_directives import Launch, Stage, Stop
 from yarnam.agent.mailbox.log_service import LogFile, LogService
-from yarnam.agent.mailbox.mailbox_client import MailboxClient
+from yarnam.agent.mailbox.mailbox_client import AmLimits, MailboxClient
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.client.monitor.job_logs import LogRequest, read_logs
 from yarnam.core.model.job_status import JobState, JobStatus
@@ -65,7 +65,9 @@ class Agent:
         self.stopped_at = 0.0
         self.log_address = log_address
         self.wake = WakeListener()
-        self.client = MailboxClient(address, pem, self.ask, self.container, 600.0, self.wake)
+        self.client = MailboxClient(
+            address, pem, self.ask, self.container, AmLimits(600.0), self.wake
+        )
 
     def report(self, state: int, **fields: object) -> pb.AgentReport:
         return pb.AgentReport(

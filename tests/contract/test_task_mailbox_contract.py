@@ -18,11 +18,19 @@ from tests.fakes.task_mailbox import FakeMailbox
 from yarnam.adapters.grpc import am_server
 from yarnam.adapters.grpc.am_server import GrpcMailbox
 from yarnam.agent.mailbox.directive_messages import share_environment
-from yarnam.agent.mailbox.mailbox_client import MailboxClient
+from yarnam.agent.mailbox.mailbox_client import AmLimits, MailboxClient
 from yarnam.agent.mailbox.wake_listener import WakeListener
-from yarnam.core.model.actions import CheckedNode, CheckNodes, CheckPeer, GangMember
+from yarnam.core.model.actions import (
+    AdoptedTask,
+    AdoptGang,
+    CheckedNode,
+    CheckNodes,
+    CheckPeer,
+    GangMember,
+)
 from yarnam.core.model.events import (
     AgentRegistered,
+    AgentSilent,
     AgentUnable,
     Event,
     GroupFormed,
@@ -33,7 +41,7 @@ from yarnam.core.model.events import (
     TaskStaged,
     TaskStarted,
 )
-from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
+from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId, TaskId
 from yarnam.core.model.job_spec import AmSpec, ElasticSpec, JobSpec, RoleSpec
 from yarnam.core.model.outcomes import ExitKind, NodeMeasures
 from yarnam.core.model.plans import Placed
@@ -108,10 +116,12 @@ class FakeAgents:
 class GrpcAgents:
     """Real calls, as the agent makes them."""
 
-    def __init__(self, events: list[Event], job: JobSpec = JOB) -> None:
+    def __init__(self, events: list[Event], job: JobSpec = JOB, am_attempt: int = 1) -> None:
         pem = new_credentials()
         self.pem = pem
-        self.mailbox = GrpcMailbox(job, pem, host="127.0.0.1", application="application_1_1")
+        self.mailbox = GrpcMailbox(
+            job, pem, host="127.0.0.1", application="application_1_1", am_attempt=am_attempt
+        )
         self.address = self.mailbox.start(events.append)
         self.channel = grpc.secure_channel(self.address, channel_credentials(pem), CHANNEL_OPTIONS)
         self.stub = pb_grpc.TaskMailboxStub(self.channel)  # type: ignore[no-untyped-call]
@@ -227,6 +237,16 @@ def wait_for(condition: Callable[[], bool], limit_s: float = 5.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "did not happen in time"
         time.sleep(0.01)
+
+
+def adoption(*, waiting: tuple[AskId, ...] = (), **how: bool) -> AdoptGang:
+    tasks = tuple(
+        AdoptedTask(ask, ContainerId(f"container_{ask}"), NodeId("n1"), **how)
+        for ask in (A, B)
+        if ask not in waiting
+    )
+    left = tuple(AdoptedTask(ask, ContainerId(f"container_{ask}"), NodeId("n1")) for ask in waiting)
+    return AdoptGang(1, (member(A), member(B)), waiting, (*tasks, *left))
 
 
 # ---- both -------------------------------------------------------------------------------------
@@ -890,7 +910,7 @@ class WokenAgent:
         self.orders: list[tuple[str, float]] = []
         container = f"container_{ask}"
         self.client = MailboxClient(
-            real.address, real.pem, str(ask), container, 60.0, self.wake
+            real.address, real.pem, str(ask), container, AmLimits(60.0), self.wake
         )  # fmt: skip
 
     async def run(self, *, is_open: bool = True) -> None:
@@ -1005,3 +1025,80 @@ def test_a_lost_datagram_is_sent_again(large: GrpcAgents) -> None:
         time.sleep(1.2)
         with pytest.raises(BlockingIOError):
             listener.recv(100)
+
+
+# ---- the agents of an earlier AM attempt -------------------------------------------------------
+
+
+def test_adopted_agents_are_told_what_they_do_already(agents: Agents, events: list[Event]) -> None:
+    if isinstance(agents, GrpcAgents):
+        agents.seen = {A: 7, B: 7}
+    agents.mailbox.adopt(adoption(waiting=(B,), is_started=True))
+    assert (agents.order(A), agents.order(B)) == ("launch", "park")
+    agents.exited(A, 0)
+    (event,) = events
+    assert isinstance(event, TaskExited)
+    assert (event.ask, event.attempt) == (A, 1)
+
+
+@pytest.fixture
+def later(events: list[Event]) -> Iterator[GrpcAgents]:
+    """Of the second AM attempt."""
+    made = GrpcAgents(events, am_attempt=2)
+    yield made
+    made.close()
+
+
+def test_a_later_attempt_numbers_its_directives_otherwise(later: GrpcAgents) -> None:
+    """The agent has seen some of the attempt before, by numbers that come again."""
+    later.mailbox.adopt(adoption(is_started=True))
+    for seen in (1, 2, 3):
+        answer = later.directive(A, seen=seen, hold_ms=2000)
+        assert answer.number > 1 << 32
+        assert answer.WhichOneof("order") == "launch"
+
+
+def test_what_the_journal_has_is_not_told_again(later: GrpcAgents, events: list[Event]) -> None:
+    later.mailbox.adopt(adoption(is_started=True, is_ready=True))
+    later.report(A, pb.STARTED, attempt=1, ready=True)
+    assert events == []
+    later.exited(A, 3)
+    assert [type(event) for event in events] == [TaskExited]
+
+
+def test_an_end_that_the_journal_has_is_not_told_again(
+    later: GrpcAgents, events: list[Event]
+) -> None:
+    later.mailbox.adopt(adoption(is_started=True, has_exited=True))
+    later.exited(A, 0)
+    assert events == []
+
+
+def test_a_stranger_is_not_adopted(later: GrpcAgents, events: list[Event]) -> None:
+    """Another container, although with the job's certificate."""
+    later.mailbox.adopt(adoption(is_started=True))
+    later.report(A, pb.EXITED, container="container_x", attempt=1)
+    assert later.directive(A, seen=0, container="container_x").WhichOneof("order") == "leave"
+    assert events == []
+    assert later.order(A) == "launch"
+
+
+def test_an_agent_that_was_started_again_meanwhile_has_lost_its_processes(
+    later: GrpcAgents, events: list[Event]
+) -> None:
+    later.mailbox.adopt(adoption(is_started=True))
+    later.directive(A, seen=0)
+    (event,) = events
+    assert isinstance(event, AgentUnable)
+
+
+def test_one_that_does_not_find_this_attempt_is_silent(
+    later: GrpcAgents, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(am_server, "ADOPTION_LIMIT_S", 0.5)
+    later.mailbox.adopt(adoption(is_started=True))
+    later.directive(B, seen=3)
+    wait_for(lambda: bool(events))
+    (event,) = events
+    assert isinstance(event, AgentSilent)
+    assert event.ask == A

@@ -239,7 +239,7 @@ def test_seeded_walks_keep_every_promise(with_ps: bool) -> None:
 def test_a_pre_run_comes_first_and_takes_nothing_of_the_gang() -> None:
     """``World`` looks at each step."""
     worlds = []
-    for seed in range(300):
+    for seed in range(300, 500):
         world = World(small_job(with_ps=seed % 2 == 1, is_staged=seed % 5 == 0, has_pre_run=True))
         (random_walk if seed % 3 else troubled_run)(world, seed, moves=150)
         worlds.append(world)

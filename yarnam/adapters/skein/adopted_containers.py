@@ -37,14 +37,12 @@ class AdoptedContainers:
         responses: Responses,
         releases: Path | None = None,
         *,
-        unreported_s: float = UNREPORTED_LIMIT_S,
         now_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """``releases``: the file that the interceptor reads; ``None`` without one."""
         self._responses = responses
         self._releases = releases
-        self._unreported_s = unreported_s
         self._now_s = now_s
         self._sleep = sleep
         self._tasks: dict[AskId, AdoptedTask] = {}
@@ -115,7 +113,7 @@ class AdoptedContainers:
             completed = self._responses.completed(task.container)
             is_missing = task.container not in self._responses.kept
             waited_s = self._now_s() - self._adopted_at_s
-            if completed is None and not (is_missing and waited_s >= self._unreported_s):
+            if completed is None and not (is_missing and waited_s >= UNREPORTED_LIMIT_S):
                 continue
             del self._tasks[task.ask]
             found.append((task.ask, _row(task, completed), completed))
