@@ -39,16 +39,19 @@ NOTICED_S = 10.0
 INTERVAL_S = 3
 """How long a failed attempt of that job's AM counts."""
 
+NOT_ADOPTED = {"absence": "0s"}
+"""The containers end with their AM. ``test_am_adoption`` has the others."""
+
 SELDOM: dict[str, Any] = {
     "retry": {"max_restarts": 0},
-    "am": {"attempts": 2, "attempts_interval": f"{INTERVAL_S}s"},
+    "am": {"attempts": 2, "attempts_interval": f"{INTERVAL_S}s", **NOT_ADOPTED},
 }
 
 JOBS: dict[str, dict[str, Any]] = {
     "agent-sigkill": {"retry": {"max_restarts": 1}},
     "agent-sigstop": {"retry": {"max_restarts": 1}},
     "agent-last": {"retry": {"max_restarts": 0}},
-    "am-python": {"retry": {"max_restarts": 0}},
+    "am-python": {"retry": {"max_restarts": 0}, "am": NOT_ADOPTED},
     "rarely-python": SELDOM,
     "rarely-java": SELDOM,
     "twice-python": {"am": {"attempts": 2}},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,9 @@ class AmPorts:
     state_of: Callable[[str], JobState | None] = lambda application: None
     """The state of another application; ``None`` if YARN has forgotten it. Raises Unavailable. May
     block like a port."""
+    attempt_ends: Callable[[], Iterable[float]] = tuple
+    """When the earlier attempts of the AM ended; empty if that is unknown. May block like a
+    port."""
     budget_trouble: Callable[[], str] = str
     """Why the ResourceManager is asked less often than the job would; empty means it is not."""
     ticket_queue: Callable[[], TicketQueue] | None = None

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -43,6 +43,7 @@ from yarnam.am.status_report import (
 )
 from yarnam.core.accounting.attained_service import JobFacts
 from yarnam.core.gang import RECENT_EVENTS, Gang, initial, policy_for, step
+from yarnam.core.gang.am_attempts import replaced_from_s
 from yarnam.core.gang.elastic.sizing import WaitingJob
 from yarnam.core.gang.state import departed
 from yarnam.core.model.actions import Action
@@ -317,9 +318,12 @@ class ApplicationMaster:
         return self._inputs.open_checks if self._inputs is not None else 0
 
     async def _announce(self, where: AmRecord) -> None:
+        ends_s: Iterable[float] = ()
         if where.am_attempt > 1:
+            ends_s = await self._executors.courtesy.call(self._ports.attempt_ends)
             # An agent that came before its gang is adopted would be told to leave.
             await self._begun.wait()
+        where = replace(where, replaced_from_s=replaced_from_s(self._record.job.am, ends_s))
         try:
             await self._put(AM_FILE, encode(where))
         except Superseded as error:

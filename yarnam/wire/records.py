@@ -55,6 +55,8 @@ class AmRecord:
     host: str
     port: int
     pid: int = 0
+    replaced_from_s: float | None = 0.0
+    """From when on another attempt follows if this one fails; ``None`` if none does."""
     version: int = RECORD_VERSION
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,15 +54,22 @@ RECORD = AmRecord(APPLICATION, 3, "n1", 4711)
 
 
 def test_the_record_is_read_as_foreign() -> None:
-    seen = sighting_in(printed(encode(RECORD), is_over=False), APPLICATION)
+    seen = sighting_in(printed(encode(RECORD), has_verdict=False, now_s=0.0), APPLICATION)
     assert seen == AmSighting(3, "n1:4711")
     v6 = AmRecord(APPLICATION, 3, "::1", 4711)
-    assert sighting_in(printed(encode(v6), is_over=True), "") == AmSighting(3, "[::1]:4711", True)
+    assert sighting_in(printed(encode(v6), has_verdict=True, now_s=0.0), "") == AmSighting(
+        3, "[::1]:4711", True
+    )
+    for from_s, is_last in ((0.0, False), (60.0, True), (40.0, False), (None, True)):
+        record = printed(
+            encode(replace(RECORD, replaced_from_s=from_s)), has_verdict=False, now_s=50.0
+        )
+        assert sighting_in(record, APPLICATION).is_last == is_last
     for bad in (b"", b"[]", b"{}", encode(AmRecord(APPLICATION, 0, "n1", 1)), b"x" * 100_000):
         with pytest.raises(MalformedData):
-            printed(bad, is_over=False)
+            printed(bad, has_verdict=False, now_s=0.0)
     with pytest.raises(MalformedData, match="another job"):
-        sighting_in(printed(encode(RECORD), is_over=False), "application_1_2")
+        sighting_in(printed(encode(RECORD), has_verdict=False, now_s=0.0), "application_1_2")
 
 
 @pytest.mark.asyncio
@@ -71,7 +79,7 @@ async def test_a_look_at_a_directory(tmp_path: Path) -> None:
     (tmp_path / AM_FILE).write_bytes(encode(RECORD))
     assert await look(uri, APPLICATION, {}) == AmSighting(3, "n1:4711")
     (tmp_path / VERDICT_FILE).write_bytes(json.dumps({}).encode())
-    assert await look(uri, APPLICATION, {}) == AmSighting(3, "n1:4711", is_over=True)
+    assert await look(uri, APPLICATION, {}) == AmSighting(3, "n1:4711", is_last=True)
 
 
 # ---- the client between two ApplicationMasters -------------------------------------------------
@@ -146,7 +154,7 @@ async def test_a_report_that_the_last_am_did_not_take_reaches_the_next_one() -> 
     ("seen", "is_patient"),
     [
         (AmSighting(1, "127.0.0.1:1"), True),
-        (AmSighting(1, "127.0.0.1:1", is_over=True), False),
+        (AmSighting(1, "127.0.0.1:1", is_last=True), False),
         (None, False),
     ],
 )

@@ -27,6 +27,7 @@ from yarnam.am.am_settings import AmSettings
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.accounting.history_record import HistoryRecord
+from yarnam.core.model.events import ContainerGranted
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import GangSpec, JobSpec, RetrySpec, RoleSpec
 from yarnam.core.model.job_status import JobState, JobStatus
@@ -271,13 +272,17 @@ async def am_world(
     queue_now: str = "",
     states: Mapping[str, JobState] = MappingProxyType({}),
     closures: Closures | None = NOTHING_CLOSED,
+    kept: Mapping[AskId, ContainerGranted] = MappingProxyType({}),
 ) -> AsyncIterator[AmWorld]:
-    """``used``: GPUs of each node that are taken."""
+    """``used``: GPUs of each node that are taken. ``kept``: what YARN has kept of the attempt
+    before."""
     limits = settings or AmSettings()
     world = AmWorld(spec or job(), disk or Disk(), am_attempt, limits, hall, snapshots)
     world.queue_now = queue_now
     world.states.update(states)
     world.closures = closures
+    world.broker.granted.update(kept)
+    world.broker.keeps = bool(kept)
     if used:
         world.view.shown = cluster(used=used)
     if world.ticket_queue is not None:

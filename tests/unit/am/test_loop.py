@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.cluster_view import cluster
+from tests.fakes.task_mailbox import FakeMailbox
 from tests.unit.am.am_world import Disk, am_world, job
 from yarnam.am.am_settings import AmSettings
 from yarnam.core.accounting.ledger import account_all
+from yarnam.core.model.actions import AdoptGang
 from yarnam.core.model.events import (
     AmRestarted,
     CancelRequested,
@@ -429,6 +431,58 @@ async def test_a_new_am_attempt_backs_off_with_the_old_counts_and_runs() -> None
         verdict = await world.run
     assert verdict.kind is VerdictKind.SUCCEEDED
     assert world.status.am_attempt == 2
+
+
+async def test_a_new_am_attempt_adopts_what_yarn_has_kept() -> None:
+    disk = Disk()
+    async with am_world(disk=disk) as world:
+        first, second = await world.run_gang()
+        grants = dict(world.broker.granted)
+    async with am_world(disk=disk, am_attempt=2, kept=grants) as world:
+        assert world.phase == "RUNNING"
+        assert world.mailbox.orders == {first: "launch", second: "launch"}
+        assert world.broker.pending == {}
+        world.mailbox.exited(first, 1)
+        world.mailbox.exited(second, 1)
+        await world.advance(5.0)
+        verdict = await world.run
+    assert verdict.kind is VerdictKind.SUCCEEDED
+    assert world.mailbox.launches == []
+    assert (world.status.am_attempt, world.status.attempt) == (2, 1)
+
+
+async def test_a_task_whose_container_is_gone_with_the_am_is_a_lost_one() -> None:
+    disk = Disk()
+    async with am_world(disk=disk) as world:
+        first, _ = await world.run_gang()
+        grants = {first: world.broker.granted[first]}
+    async with am_world(disk=disk, am_attempt=2, kept=grants) as world:
+        world.mailbox.stopped(first, 1)
+        await world.advance(5.0)
+        assert world.phase == "REPLACING"
+        assert world.broker.granted.keys() == {first}
+
+
+async def test_agents_are_told_of_a_new_am_once_their_gang_is_adopted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = Disk()
+    async with am_world(disk=disk) as world:
+        await world.run_gang()
+        grants = dict(world.broker.granted)
+    del disk.store.records[AM_FILE]
+    adopt, was_announced = FakeMailbox.adopt, []
+
+    def observed(mailbox: FakeMailbox, action: AdoptGang) -> None:
+        was_announced.append(AM_FILE in disk.store.records)
+        adopt(mailbox, action)
+
+    monkeypatch.setattr(FakeMailbox, "adopt", observed)
+    async with am_world(disk=disk, am_attempt=2, kept=grants) as world:
+        await world.advance(1.0)
+        assert world.phase == "RUNNING"
+    assert was_announced == [False]
+    assert AM_FILE in disk.store.records
 
 
 async def test_a_new_am_attempt_obeys_a_verdict_that_only_the_journal_has() -> None:

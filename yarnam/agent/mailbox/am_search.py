@@ -32,8 +32,8 @@ class AmSighting(NamedTuple):
 
     am_attempt: int
     address: str
-    is_over: bool = False
-    """The job has its verdict."""
+    is_last: bool = False
+    """No other one follows."""
 
 
 class Absence(NamedTuple):
@@ -42,7 +42,8 @@ class Absence(NamedTuple):
     heard_at_s: float
     """When it answered last."""
     confirmed_at_s: float = 0.0
-    """When the job's directory was read last and named no later attempt, and no verdict."""
+    """When the job's directory showed last that no later attempt has taken over, and that one may
+    follow."""
 
     def ends_at_s(self, orphan_timeout_s: float, absence_s: float) -> float:
         """When the agent gives up. Nobody has taken its task's place while the job's directory
@@ -95,18 +96,20 @@ def sighting_in(printed: bytes, application: str) -> AmSighting:
     return AmSighting(
         record.integer("am_attempt", least=1, most=(1 << 31) - 1),
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
-        record.flag("is_over"),
+        record.flag("is_last"),
     )
 
 
-def printed(am_record: bytes, *, is_over: bool) -> bytes:
+def printed(am_record: bytes, *, has_verdict: bool, now_s: float) -> bytes:
     """What the program prints of the AM's record. Raises MalformedData."""
     record = decode_record(am_record, max_bytes=MAX_RECORD_BYTES)
+    replaced_from_s = record.plain.get("replaced_from_s", 0.0)
+    is_last = not isinstance(replaced_from_s, int | float) or now_s < replaced_from_s
     plain = {
         "application": record.text("application", max_length=100),
         "am_attempt": record.integer("am_attempt", least=1, most=(1 << 31) - 1),
         "host": record.text("host", max_length=255),
         "port": record.integer("port", least=1, most=65535),
-        "is_over": is_over,
+        "is_last": has_verdict or is_last,
     }
     return json.dumps(plain).encode()

@@ -221,7 +221,7 @@ class MailboxClient:
             # The numbers of another AM.
             self._tokens = 0
             self._found(seen.address)
-        elif not seen.is_over:
+        elif not seen.is_last:
             self._confirmed_at_s = at_s
 
     def _note_away(self, error: grpc.aio.AioRpcError) -> None:

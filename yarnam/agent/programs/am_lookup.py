@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import hdfs_utils
 from hdfs_utils.errors import HdfsError
@@ -20,8 +21,9 @@ def main() -> int:
         files = hdfs_utils.connect(uri, timeout_s=LOOK_LIMIT_S / 2)
         directory = files.own_path(uri).rstrip("/")
         record = files.read_bytes(f"{directory}/{AM_FILE}", max_bytes=MAX_RECORD_BYTES)
-        is_over = files.exists(f"{directory}/{VERDICT_FILE}")
-        sys.stdout.buffer.write(printed(record, is_over=is_over))
+        has_verdict = files.exists(f"{directory}/{VERDICT_FILE}")
+        found = printed(record, has_verdict=has_verdict, now_s=time.time())
+        sys.stdout.buffer.write(found)
     except HdfsError as error:
         sys.stderr.write(f"{error}\n")
         return UNREADABLE

@@ -300,6 +300,7 @@ def _ports(
         queue_now=lambda known: _queue_now(rm, application, known),
         closures=closures,
         state_of=lambda other: _state_of(rm, other, application),
+        attempt_ends=lambda: _attempt_ends(rm, application),
         budget_trouble=lambda: budget.trouble,
         ticket_queue=_ticket_queue(session, application, rm, am_attempt, job.queue),
         hints=(
@@ -455,10 +456,20 @@ def _is_final(record: JobRecord, application: str) -> bool:
     """Whether the job ends with this attempt's failure. When that is unknown, YARN decides it."""
     try:
         rm = ResourceManager(_rm_urls(record), who=_who(record.job.user))
-        return ends_the_job(record.job.am, rm.attempt_ends(application).values(), time.time())
     except YarnamError as error:
         log.warning("the earlier attempts are not known: %s", error)
         return False
+    ends_s = _attempt_ends(rm, application)
+    return bool(ends_s) and ends_the_job(record.job.am, ends_s, time.time())
+
+
+def _attempt_ends(rm: ResourceManager, application: str) -> Sequence[float]:
+    """Of all attempts of the AM; empty if unknown."""
+    try:
+        return tuple(rm.attempt_ends(application).values())
+    except YarnamError as error:
+        log.warning("the earlier attempts are not known: %s", error)
+        return ()
 
 
 def _failure(error: Exception) -> Verdict:
