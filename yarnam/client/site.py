@@ -178,6 +178,11 @@ class Site:
         limits = HDFS_LIMITS if self.gateway is None else GATEWAY_LIMITS
         return connect(uri, conf_dir=str(self.conf_dir), limits=limits, gateway=self.gateway)
 
+    @property
+    def submits_by_driver(self) -> bool:
+        """Whether Skein's driver submits, by the user's choice. Raises BadConfig."""
+        return driver.is_driver_wanted(self.environ)
+
     def must_reach(self, what: str) -> None:
         """Raise NotThroughGateway immediately if there is a gateway: it passes on HTTP to the
         ResourceManager and to HDFS, and ``what`` is neither."""

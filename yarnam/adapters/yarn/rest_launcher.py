@@ -2,9 +2,9 @@
 
 Skein's own way is its driver, a Java process that takes a second to start and needs Java and
 Hadoop's scripts on the submitting machine. The application that YARN gets is the same (see
-``skein_specs.submission``). With simple authentication only: with Kerberos Skein's driver collects
-the delegation tokens. Where the ResourceManager does not let an application in this way, the driver
-does it, as if nothing had been tried.
+``skein_specs.submission``), but for its containers, which outlive their AM: the driver cannot ask
+for that. Where the ResourceManager does not let an application in this way, the driver does it, as
+if nothing had been tried.
 """
 
 from __future__ import annotations

@@ -52,8 +52,9 @@ def event_text(event: Event, names: Mapping[AskId, str] = MappingProxyType({})) 
             return f"no plan ({when}, {no_fit.reason.value}): {no_fit.message}"
         case ev.JobStarted():
             return "the ApplicationMaster started"
-        case ev.AmRestarted(am_attempt=number):
-            return f"AM attempt {number} took over"
+        case ev.AmRestarted(am_attempt=number, kept=kept):
+            containers = f"; YARN kept {len(kept)} containers" if kept else ""
+            return f"AM attempt {number} took over{containers}"
         case ev.JitterDrawn(u=u):
             return f"jitter drawn: {u:.3f}"
         case ev.TimerFired(timer=timer):

@@ -69,6 +69,7 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
         lambda: _hands_out(site),
         lambda: _log_aggregation(site),
         lambda: _heartbeats(site),
+        lambda: _adoption(site),
         lambda: _security(site),
         lambda: _stored_code(site),
         lambda: _node_cache(site),
@@ -373,6 +374,20 @@ def _heartbeats(site: Site) -> Finding:
             "Jobs run all the same: yarnam docs application-master.",
         )
     return ok("a running job sends at most one in 3 s, and hears preemption notices")
+
+
+@_named("Lost ApplicationMaster")
+def _adoption(site: Site) -> Finding:
+    yarn_site = skein_specs.read_site_conf(site.conf_dir)["yarn-site.xml"]
+    reason = skein_specs.why_not_intercepted(yarn_site)
+    if not reason and site.submits_by_driver:
+        reason = "Skein's driver submits (YARNAM_SUBMIT=driver)"
+    if reason:
+        return warn(
+            f"a job's containers end with it: {reason}",
+            "The gang starts again from its checkpoint then: yarnam docs application-master.",
+        )
+    return ok("a job's containers outlive it, and the next attempt adopts them")
 
 
 @_named("Queues")
