@@ -196,6 +196,25 @@ def am_restart() -> Play:
     return play
 
 
+def adopted_by_the_next_am() -> Play:
+    """The ApplicationMaster dies twice while the gang runs. The second time a container is gone."""
+    play = Play(job()).to_running()
+    first, second = play.asks()
+    play.after(20).restart_am(first, second)
+    play.after(20).restart_am(first)
+    play.after(5).end(second, ContainerEnd.FAILED)
+    play.after(0.5).exited(first, stopped(0), stopped(1))
+    play.fire(TimerKind.STOP)
+    play.fill(LocalityLevel.RACK)
+    (new,) = play.waiting()
+    play.after(2).grant(new, "n0")
+    play.after(1).register(new, "n0")
+    play.after(1).start_all()
+    for ask in play.asks():
+        play.after(10).ok(ask)
+    return play
+
+
 def attempts_exhausted() -> Play:
     """Nobody ever has room."""
     play = Play(job(gang=GangSpec(attempts=2)))
@@ -587,6 +606,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     cancelled_while_running,
     lost_node,
     am_restart,
+    adopted_by_the_next_am,
     attempts_exhausted,
     replaced_in_place,
     not_replaced_in_time,

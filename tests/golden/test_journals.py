@@ -56,6 +56,7 @@ def test_the_stories_end_as_they_should() -> None:
         "cancelled_while_running": 93,
         "lost_node": 0,
         "am_restart": 0,
+        "adopted_by_the_next_am": 0,
         "attempts_exhausted": 92,
         "replaced_in_place": 0,
         "not_replaced_in_time": 0,

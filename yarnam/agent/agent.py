@@ -40,7 +40,7 @@ from yarnam.agent.mailbox.agent_reports import (
     build_report,
 )
 from yarnam.agent.mailbox.agent_server import open_server
-from yarnam.agent.mailbox.am_search import AmSighting, look
+from yarnam.agent.mailbox.am_search import AmSighting, find_am
 from yarnam.agent.mailbox.log_service import LogFile, LogService
 from yarnam.agent.mailbox.mailbox_client import AmLimits, AmVanished, MailboxClient
 from yarnam.agent.mailbox.token_file import TokenFile
@@ -437,16 +437,16 @@ class Agent:
             self._wake,
             lambda tokens: self._take(ae.TokensReceived(tuple(tokens))),
             am_attempt=settings.am_attempt,
-            look=self._look_for_am,
+            find_am=self._search_am,
             found=self._am_found,
         )
         await self._outbox.send_first(self._mailbox)
         self._take(ae.Signal.INTRODUCED)
         await self._outbox.send_all(self._mailbox)
 
-    async def _look_for_am(self) -> AmSighting | None:
+    async def _search_am(self) -> AmSighting | None:
         env = environment_of_container()
-        return await look(env.get(ENV_JOB_DIR, ""), self._settings.application, env)
+        return await find_am(env.get(ENV_JOB_DIR, ""), self._settings.application, env)
 
     def _am_found(self, address: str) -> None:
         if self._inputs is not None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hdfs_utils.errors import MalformedData
 from yarnam.adapters.grpc.am_server import GrpcMailbox
 from yarnam.agent.mailbox import mailbox_client
-from yarnam.agent.mailbox.am_search import Absence, AmSighting, look, printed, sighting_in
+from yarnam.agent.mailbox.am_search import Absence, AmSighting, find_am, printed, sighting_in
 from yarnam.agent.mailbox.mailbox_client import AmLimits, AmVanished, MailboxClient
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.core.model.actions import AdoptedTask, AdoptGang
@@ -75,11 +75,11 @@ def test_the_record_is_read_as_foreign() -> None:
 @pytest.mark.asyncio
 async def test_a_look_at_a_directory(tmp_path: Path) -> None:
     uri = tmp_path.as_uri()
-    assert await look(uri, APPLICATION, {}) is None, "no record"
+    assert await find_am(uri, APPLICATION, {}) is None, "no record"
     (tmp_path / AM_FILE).write_bytes(encode(RECORD))
-    assert await look(uri, APPLICATION, {}) == AmSighting(3, "n1:4711")
+    assert await find_am(uri, APPLICATION, {}) == AmSighting(3, "n1:4711")
     (tmp_path / VERDICT_FILE).write_bytes(json.dumps({}).encode())
-    assert await look(uri, APPLICATION, {}) == AmSighting(3, "n1:4711", is_last=True)
+    assert await find_am(uri, APPLICATION, {}) == AmSighting(3, "n1:4711", is_last=True)
 
 
 # ---- the client between two ApplicationMasters -------------------------------------------------
@@ -109,8 +109,8 @@ def report(state: int) -> pb.AgentReport:
 
 @pytest.fixture(autouse=True)
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mailbox_client, "FIRST_LOOK_S", 0.0)
-    monkeypatch.setattr(mailbox_client, "look_pause_s", lambda silent_s: 0.05)
+    monkeypatch.setattr(mailbox_client, "FIRST_SEARCH_S", 0.0)
+    monkeypatch.setattr(mailbox_client, "search_pause_s", lambda silent_s: 0.05)
 
 
 def client(
@@ -120,7 +120,7 @@ def client(
         return sees()
 
     return MailboxClient(
-        address, PEM, str(ASK), CONTAINER, limits, WakeListener(), look=see, found=found.append
+        address, PEM, str(ASK), CONTAINER, limits, WakeListener(), find_am=see, found=found.append
     )
 
 

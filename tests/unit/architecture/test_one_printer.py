@@ -27,6 +27,7 @@ PRINTERS = {
     "yarnam/agent/programs/strangers.py": "stands alone beside the user's command, to its log",
     "yarnam/agent/data/mirror_process.py": "to the agent, which logs it and shows it in the status",
     "yarnam/agent/data/checkpoint_trial.py": "to the agent, which shows it as a log of the process",
+    "yarnam/agent/data/am_lookup.py": "to the agent, which checks it",
     "yarnam/cli/containers/token_process.py": "to the AM, which logs what failed",
     "yarnam/train/_job/pre_run_end.py": "stands alone in the user's process; a number",
     "yarnam/train/_reports/reporting.py": "stands alone in the user's process; a number",

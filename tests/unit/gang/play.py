@@ -249,8 +249,11 @@ class Play:
     def cancel(self, reason: str = "") -> tuple[Action, ...]:
         return self.send(CancelRequested(0, "ann", reason))
 
-    def restart_am(self) -> tuple[Action, ...]:
-        return self.send(AmRestarted(0, self.gang.am_attempt + 1))
+    def restart_am(self, *kept: AskId) -> tuple[Action, ...]:
+        """``kept``: whose containers YARN has kept."""
+        grants = [member.grant for member in self.gang.everyone if member.ask in kept]
+        containers = tuple(grant.container for grant in grants if grant is not None)
+        return self.send(AmRestarted(0, self.gang.am_attempt + 1, containers))
 
     # ---- whole stretches ----------------------------------------------------------------------
 

@@ -94,7 +94,7 @@ class AdoptedContainers:
             written.write_text("".join(f"{one}\n" for one in self._released), encoding="ascii")
             written.replace(self._releases)
         except OSError as error:
-            # Their agents are told to leave as well.
+            # Their agents get an order to leave as well.
             log.warning("containers are not released by YARN: %s", in_words(error, written))
             with suppress(OSError):
                 written.unlink()

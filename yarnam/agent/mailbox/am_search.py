@@ -18,11 +18,11 @@ from hdfs_utils.protocols.untrusted import decode_record
 
 _LOG = logging.getLogger("yarnam.agent")
 
-MODULE = "yarnam.agent.programs.am_lookup"
+MODULE = "yarnam.agent.data.am_lookup"
 
-FIRST_LOOK_S = 1.0
+FIRST_SEARCH_S = 1.0
 """Silence of the AM before the first look. A restart of the ResourceManager does not silence it."""
-LOOK_LIMIT_S = 10.0
+SEARCH_LIMIT_S = 10.0
 """For one look."""
 MAX_RECORD_BYTES = 1 << 16
 
@@ -37,7 +37,7 @@ class AmSighting(NamedTuple):
 
 
 class Absence(NamedTuple):
-    """What the agent knows of an AM that does not answer. Times by one clock that only grows."""
+    """An AM that does not answer. Times by one clock that only grows."""
 
     heard_at_s: float
     """When it answered last."""
@@ -54,7 +54,7 @@ class Absence(NamedTuple):
         return min(proven_at_s + orphan_timeout_s, self.heard_at_s + patient_s)
 
 
-def look_pause_s(silent_s: float) -> float:
+def search_pause_s(silent_s: float) -> float:
     """The time between two looks after this silence. YARN starts the next attempt within seconds,
     or, when the node was lost, after minutes; a look costs 0.3 s of CPU."""
     if silent_s < 20.0:
@@ -62,7 +62,7 @@ def look_pause_s(silent_s: float) -> float:
     return 5.0 if silent_s < 300.0 else 15.0
 
 
-async def look(job_dir: str, application: str, env: Mapping[str, str]) -> AmSighting | None:
+async def find_am(job_dir: str, application: str, env: Mapping[str, str]) -> AmSighting | None:
     """``None`` if the job's directory cannot be read, or names no AM. ``env``: of the container."""
     # -m puts the working directory before everything else, and ours holds the user's files.
     process = await asyncio.create_subprocess_exec(
@@ -70,9 +70,9 @@ async def look(job_dir: str, application: str, env: Mapping[str, str]) -> AmSigh
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
-        printed, _ = await asyncio.wait_for(process.communicate(), LOOK_LIMIT_S)
+        printed, _ = await asyncio.wait_for(process.communicate(), SEARCH_LIMIT_S)
     except asyncio.TimeoutError:
-        _LOG.info("the job's directory did not answer within %.0f s", LOOK_LIMIT_S)
+        _LOG.info("the job's directory did not answer within %.0f s", SEARCH_LIMIT_S)
         return None
     finally:
         if process.returncode is None:
@@ -101,7 +101,7 @@ def sighting_in(printed: bytes, application: str) -> AmSighting:
 
 
 def printed(am_record: bytes, *, has_verdict: bool, now_s: float) -> bytes:
-    """What the program prints of the AM's record. Raises MalformedData."""
+    """The program's output for the AM's record. Raises MalformedData."""
     record = decode_record(am_record, max_bytes=MAX_RECORD_BYTES)
     replaced_from_s = record.plain.get("replaced_from_s", 0.0)
     is_last = not isinstance(replaced_from_s, int | float) or now_s < replaced_from_s

@@ -70,7 +70,7 @@ class InputsClient:
         )
 
     def connect(self, address: str) -> None:
-        """Call this AM from now on. A call to another one ends by itself."""
+        """Call this AM from now on. A call to another one ends at its own limit."""
         self._channel = grpc.aio.secure_channel(
             address, channel_credentials(self._pem), options=CHANNEL_OPTIONS
         )

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import grpc
 
-from yarnam.agent.mailbox.am_search import FIRST_LOOK_S, Absence, AmSighting, look_pause_s
+from yarnam.agent.mailbox.am_search import FIRST_SEARCH_S, Absence, AmSighting, search_pause_s
 from yarnam.agent.mailbox.directive_messages import NumberedDirective, decode_directive
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.errors import WireMismatch
@@ -51,12 +51,12 @@ async def _see_nothing() -> AmSighting | None:
 
 
 class MailboxClient:
-    """Calls are repeated until they succeed, at the next AM where ``look`` finds one, or until the
-    AM has been away for longer than the limits (AmVanished). Raises WireMismatch when the AM
+    """Calls are repeated until they succeed, at the next AM where ``find_am`` finds one, or until
+    none has answered for longer than the limits (AmVanished). Raises WireMismatch when the AM
     refuses this version.
 
     ``wake``: by which the AM may say that it has a directive. ``take_tokens`` is given delegation
-    tokens that replace the container's. ``look`` finds the AM that the job's directory names;
+    tokens that replace the container's. ``find_am`` finds the AM that the job's directory names;
     ``found`` is called with the address of one that is later than ``am_attempt``."""
 
     def __init__(
@@ -70,13 +70,13 @@ class MailboxClient:
         take_tokens: Callable[[Sequence[str]], None] = lambda _: None,
         *,
         am_attempt: int = 1,
-        look: Callable[[], Awaitable[AmSighting | None]] = _see_nothing,
+        find_am: Callable[[], Awaitable[AmSighting | None]] = _see_nothing,
         found: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._pem = pem
         self._connect(address)
         self._am_attempt = am_attempt
-        self._look = look
+        self._find_am = find_am
         self._found = found
         self._search: asyncio.Task[None] | None = None
         self._confirmed_at_s = 0.0
@@ -185,7 +185,7 @@ class MailboxClient:
             # Twice: after a suspended machine wakes up the first failure says nothing.
             if left_s <= 0 and failures > 1:
                 raise AmVanished(f"the AM at {self._address} has not answered for {silent_s:.0f} s")
-            if self._search is None and silent_s >= FIRST_LOOK_S and self._limits.absence_s > 0:
+            if self._search is None and silent_s >= FIRST_SEARCH_S and self._limits.absence_s > 0:
                 self._search = asyncio.create_task(self._search_am())
             left_s = max(RETRY_FIRST_S, left_s)
             limit_s = min(whole_s, max(1.0, left_s))
@@ -200,7 +200,7 @@ class MailboxClient:
             while self._is_away and self._am_attempt == attempt:
                 began_at_s = loop.time()
                 try:
-                    seen = await self._look()
+                    seen = await self._find_am()
                 except OSError as error:
                     _LOG.warning("cannot look for the AM: %s", error)
                     seen = None
@@ -208,7 +208,7 @@ class MailboxClient:
                     self._take_sighting(seen, began_at_s)
                 silent_s = loop.time() - (self._heard_at or began_at_s)
                 # The agents of a node look at different times.
-                await asyncio.sleep(look_pause_s(silent_s) * (0.5 + random.random()))  # noqa: S311
+                await asyncio.sleep(search_pause_s(silent_s) * (0.5 + random.random()))  # noqa: S311
         finally:
             self._search = None
 
@@ -216,7 +216,7 @@ class MailboxClient:
         if seen.am_attempt > self._am_attempt:
             _LOG.warning("attempt %d of the AM is at %s", seen.am_attempt, seen.address)
             self._am_attempt = seen.am_attempt
-            # A call to the one before ends by itself.
+            # A call to the one before ends at its own limit.
             self._connect(seen.address)
             # The numbers of another AM.
             self._tokens = 0

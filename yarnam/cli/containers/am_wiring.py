@@ -464,7 +464,7 @@ def _is_final(record: JobRecord, application: str) -> bool:
 
 
 def _attempt_ends(rm: ResourceManager, application: str) -> Sequence[float]:
-    """Of all attempts of the AM; empty if unknown."""
+    """When the attempts of the AM ended, 0 for one that lives; empty if unknown."""
     try:
         return tuple(rm.attempt_ends(application).values())
     except YarnamError as error:

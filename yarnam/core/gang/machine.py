@@ -90,7 +90,7 @@ current:
 
 A new AM attempt folds the journal and then steps ``AmRestarted``, which names the containers that
 YARN has kept. A gang in LAUNCHING or RUNNING adopts them and continues where it is: see
-``phases.adopting``. Recovery points (PENDING, STORING, BACKING_OFF and the final phases) continue
+``am_attempts``. Recovery points (PENDING, STORING, BACKING_OFF and the final phases) continue
 where they were; STOPPING concludes with what was known, so that a cancelled or failed job is not
 run again; any other phase, and a gang of which nothing was kept, backs off with the same counts.
 What is not adopted is released. The blacklist lives on.
@@ -103,10 +103,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from yarnam.core.gang import node_blacklist
+from yarnam.core.gang import am_attempts, node_blacklist
 from yarnam.core.gang.context import AllEnded, StepContext
 from yarnam.core.gang.elastic import in_place
-from yarnam.core.gang.phases import adopting
 from yarnam.core.gang.policy import GangPolicy
 from yarnam.core.gang.state import Gang
 from yarnam.core.gang.transitions import HANDLERS, ON_ENTRY, Key
@@ -147,7 +146,7 @@ def step(
     if key is not None:
         _take_row(ctx, key, event, recent)
         if isinstance(event, AmRestarted):
-            adopting.release_others(ctx, event)
+            am_attempts.release_others(ctx, event)
         if ctx.is_concluded:
             _take_row(ctx, AllEnded, ALL_ENDED, (*recent, event))
         in_place.publish(ctx, gang)

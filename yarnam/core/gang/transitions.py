@@ -20,12 +20,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, Union, overload
 
-from yarnam.core.gang import attempts, node_blacklist
+from yarnam.core.gang import am_attempts, attempts, node_blacklist
 from yarnam.core.gang.context import AllEnded, StepContext
 from yarnam.core.gang.elastic import growth, in_place
 from yarnam.core.gang.phases import (
     acquiring,
-    adopting,
     concluding,
     launching,
     pre_run,
@@ -273,7 +272,7 @@ LAUNCHED = (
     on(SuspendRequested, suspended.stop, P.STOPPING),
     on(InputsRefused, running.stop_for_inputs, P.STOPPING),
     on(BrokerFailed, running.fail_broker, P.FAILED),
-    on(AmRestarted, adopting.adopt, when=adopting.is_kept),
+    on(AmRestarted, am_attempts.adopt, when=am_attempts.is_kept),
     on(AmRestarted, attempts.start_over, *FAILS),
     on(NodesCordoned, running.take_cordons),
     HINTS,

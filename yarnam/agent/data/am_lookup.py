@@ -7,7 +7,7 @@ import time
 
 import hdfs_utils
 from hdfs_utils.errors import HdfsError
-from yarnam.agent.mailbox.am_search import LOOK_LIMIT_S, MAX_RECORD_BYTES, printed
+from yarnam.agent.mailbox.am_search import MAX_RECORD_BYTES, SEARCH_LIMIT_S, printed
 from yarnam.wire.protocol import AM_FILE, VERDICT_FILE
 
 UNREADABLE = 1
@@ -18,7 +18,7 @@ def main() -> int:
     """Exits 0 once it has printed the record."""
     uri = sys.argv[1]
     try:
-        files = hdfs_utils.connect(uri, timeout_s=LOOK_LIMIT_S / 2)
+        files = hdfs_utils.connect(uri, timeout_s=SEARCH_LIMIT_S / 2)
         directory = files.own_path(uri).rstrip("/")
         record = files.read_bytes(f"{directory}/{AM_FILE}", max_bytes=MAX_RECORD_BYTES)
         has_verdict = files.exists(f"{directory}/{VERDICT_FILE}")
