@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.fault_world import AM, JAVA_AM, MARKS, kill_now
-from yarnam.core.model.events import AmRestarted
+from yarnam.core.model.events import AmRestarted, SuspendRequested
 from yarnam.core.model.job_status import JobState, Phase
 from yarnam.core.model.outcomes import VerdictKind
+from yarnam.errors import ExitCode
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
@@ -132,6 +133,27 @@ def test_a_process_that_ends_well_while_there_is_no_am(world: FaultWorld, tmp_pa
     assert verdict.kind is VerdictKind.SUCCEEDED, verdict
     status = job.status()
     assert (status.am_attempt, status.attempt, status.restarts) == (2, 1, 0)
+    world.assert_cleared(job)
+
+
+def test_a_suspend_while_there_is_no_am(world: FaultWorld, tmp_path: Path) -> None:
+    """The next one obeys it, once."""
+    place = tmp_path / "place"
+    job = submit(world, "suspended-unseen", place)
+    until_adopted(world, job, 1)
+    java = world.am_pid(job, JAVA_AM)
+    kill_now(world.am_pid(job, AM))
+    kill_now(java)
+    done = world.yarnam("suspend", job.id, "--force", "--reason", "a demo").wait()
+    assert done.code == ExitCode.UNAVAILABLE, done
+    assert "the next ApplicationMaster finds the request and obeys it" in done.err, done
+    status = world.until(job, lambda s: s.state is JobState.SUSPENDED, "a suspended job")
+    assert status.am_attempt == 2
+    assert status.reason.endswith(": a demo")
+    assert len(world.events(job, SuspendRequested)) == 1
+    assert world.yarnam("resume", job.id).wait().code == 0
+    (place / "finish").touch()
+    assert world.end_of(job).kind is VerdictKind.SUCCEEDED
     world.assert_cleared(job)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from yarnam.am.plan_service import Sleep
 from yarnam.am.probes.growth_probe import Waiters
 from yarnam.am.serial_executor import SerialExecutor, ThreadSerialExecutor
 from yarnam.core.accounting.history_record import HistoryRecord
+from yarnam.core.model.events import LeftRequest
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.snapshot import Closures
@@ -74,6 +75,10 @@ class AmPorts:
     attempt_ends: Callable[[], Iterable[float]] = tuple
     """When the earlier attempts of the AM ended; empty if that is unknown. May block like a
     port."""
+    left_requests: Callable[[], Sequence[LeftRequest]] = tuple
+    """The owner's requests since no AM answered. Raises Unavailable. May block like a port."""
+    forget_requests: Callable[[], None] = lambda: None
+    """Removes them. Raises nothing. May block like a port."""
     budget_trouble: Callable[[], str] = str
     """Why the ResourceManager is asked less often than the job would; empty means it is not."""
     ticket_queue: Callable[[], TicketQueue] | None = None

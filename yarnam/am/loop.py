@@ -43,7 +43,7 @@ from yarnam.am.status_report import (
 )
 from yarnam.core.accounting.attained_service import JobFacts
 from yarnam.core.gang import RECENT_EVENTS, Gang, initial, policy_for, step
-from yarnam.core.gang.am_attempts import replaced_from_s
+from yarnam.core.gang.am_attempts import is_obeyed, replaced_from_s
 from yarnam.core.gang.elastic.sizing import WaitingJob
 from yarnam.core.gang.state import departed
 from yarnam.core.model.actions import Action
@@ -233,6 +233,8 @@ class ApplicationMaster:
             self._show(events)
         log.info("agents and clients reach this ApplicationMaster at %s", address)
         inbox(first_event(self._facts.am_attempt, self._clock.now_s(), kept))
+        if self._facts.am_attempt > 1:
+            await self._take_requests(events)
         ports.hints.start(inbox)
         if self._inputs is not None:
             self._inputs.open(is_first_life=self._facts.am_attempt == 1)
@@ -243,6 +245,26 @@ class ApplicationMaster:
             host=host.strip("[]"),
             port=int(port),
         )
+
+    async def _take_requests(self, journal: Sequence[Event]) -> None:
+        """The owner's requests since no AM answered, each once."""
+        try:
+            left = await self._executors.store.call(self._ports.left_requests)
+        except YarnamError as error:
+            log.warning("requests for this ApplicationMaster cannot be read: %s", error.message)
+            return
+        for request in left:
+            if not is_obeyed(request, journal):
+                log.info("left for this ApplicationMaster: %s", request)
+                self._inbox(replace(request, at_s=self._clock.now_s()))
+        if left:
+            task = asyncio.get_running_loop().create_task(self._forget_requests())
+            self._asides.add(task)
+            task.add_done_callback(self._asides.discard)
+
+    async def _forget_requests(self) -> None:
+        await self._begun.wait()
+        await self._executors.store.call(self._ports.forget_requests)
 
     def _learn(self, batch: Sequence[Event]) -> None:
         """Keeps what the agents found on their nodes, for later plans of any job."""

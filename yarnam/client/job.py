@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hdfs_utils import HdfsError
 from yarnam._light_imports import on_first_use
@@ -16,7 +16,15 @@ from yarnam.client.monitor.job_sources import JobSources
 from yarnam.client.monitor.metrics_table import metrics_table
 from yarnam.client.monitor.requested_size import RequestedSize, requested_size
 from yarnam.client.site import ClientTiming, Site, file_system_of, site_at
-from yarnam.core.model.events import MAX_SUSPENSION_S, SUSPENSION_S, Event
+from yarnam.core.model.events import (
+    MAX_SUSPENSION_S,
+    SUSPENSION_S,
+    Event,
+    LeftRequest,
+    ResumeRequested,
+    ScaleRequested,
+    SuspendRequested,
+)
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus, Phase
 from yarnam.core.model.outcomes import Verdict, VerdictKind
@@ -226,7 +234,11 @@ class Job:
         Unavailable (the AM does not answer; a queued job has none yet).
         """
         wanted = requested_size(self.record().job, size)
-        self._living_am().scale(by=self._sources.site.user, tasks=wanted.tasks)
+        user = self._sources.site.user
+        try:
+            self._living_am().scale(by=user, tasks=wanted.tasks)
+        except Unavailable as error:
+            self._leave(ScaleRequested(time.time(), user, wanted.tasks), error)
         return wanted
 
     def suspend(
@@ -254,21 +266,27 @@ class Job:
         def request(line: JobClient) -> None:
             line.suspend(by=user, limit_s=limit_s, reason=reason)
 
-        return self._until_suspended(
-            request, is_wanted=True, within_s=patience_s + job.am.stop_grace_s
-        )
+        try:
+            return self._until_suspended(
+                request, is_wanted=True, within_s=patience_s + job.am.stop_grace_s
+            )
+        except Unavailable as error:
+            self._leave(SuspendRequested(time.time(), user, limit_s, reason), error)
 
     def resume(self) -> JobStatus:
         """Let a suspended job acquire its gang again, and return its status when it does. Its
         processes continue from their checkpoint. Raises UsageError (it is not suspended, it has
         ended) and Unavailable (the AM does not answer)."""
-        state = self._living_am().status().status.state
+        user = self._sources.site.user
+        try:
+            state = self._living_am().status().status.state
+        except Unavailable as error:
+            self._leave(ResumeRequested(time.time(), user), error)
         if state is not JobState.SUSPENDED:
             raise UsageError(
                 f"{self.id} is not suspended: it is {state.value}",
                 hint=f"To see what it does: yarnam status {self.id}",
             )
-        user = self._sources.site.user
 
         def request(line: JobClient) -> None:
             line.resume(by=user)
@@ -365,6 +383,22 @@ class Job:
                 hint="Try again when 'yarnam status' shows that the job has started.",
             )
         return line
+
+    def _leave(self, request: LeftRequest, error: Unavailable) -> NoReturn:
+        """Leave it for the next AM where none answers. Raises Unavailable: nobody has obeyed it."""
+        line = self._sources.job_client()
+        if line is None:
+            raise error
+        try:
+            line.status()
+        except Unavailable:
+            self._sources.leave(request)
+        else:
+            raise error
+        raise Unavailable(
+            f"{error.message}; the next ApplicationMaster finds the request and obeys it",
+            hint=f"To see when it does: yarnam events {self.id} --follow",
+        ) from error
 
     def _cancel(self, reason: str) -> float:
         """Ask the AM; the seconds that it may take to end, 0 when it does not answer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -27,7 +27,7 @@ from yarnam.am.am_settings import AmSettings
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.accounting.history_record import HistoryRecord
-from yarnam.core.model.events import ContainerGranted
+from yarnam.core.model.events import ContainerGranted, LeftRequest
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import GangSpec, JobSpec, RetrySpec, RoleSpec
 from yarnam.core.model.job_status import JobState, JobStatus
@@ -122,6 +122,8 @@ class AmWorld:
         self.states: dict[str, JobState] = {}
         """Other applications, as YARN reports them; the rest it has forgotten."""
         self.asked_about: list[str] = []
+        self.left: Sequence[LeftRequest] = ()
+        self.forgotten: list[int] = []
         self.yarn_error: Exception | None = None
         self.released_at: list[Verdict | None] = []
         """The broker's verdict each time that the claims were released."""
@@ -166,6 +168,8 @@ class AmWorld:
             state_of=self._state_of,
             confirm_claims=self._confirm_claims,
             release_claims=lambda: self.released_at.append(self.broker.verdict),
+            left_requests=lambda: self.left,
+            forget_requests=lambda: self.forgotten.append(1),
             hints=self.hints,
             outputs=FakeOutputs(disk.outputs) if spec.output else None,
             notify=disk.receiver if spec.notify else None,
@@ -273,9 +277,12 @@ async def am_world(
     states: Mapping[str, JobState] = MappingProxyType({}),
     closures: Closures | None = NOTHING_CLOSED,
     kept: Mapping[AskId, ContainerGranted] = MappingProxyType({}),
+    left: Sequence[LeftRequest] = (),
+    forgotten: list[int] | None = None,
 ) -> AsyncIterator[AmWorld]:
     """``used``: GPUs of each node that are taken. ``kept``: what YARN has kept of the attempt
-    before."""
+    before. ``left``: the owner's requests since no AM answered; ``forgotten`` grows when they are
+    removed."""
     limits = settings or AmSettings()
     world = AmWorld(spec or job(), disk or Disk(), am_attempt, limits, hall, snapshots)
     world.queue_now = queue_now
@@ -283,6 +290,8 @@ async def am_world(
     world.closures = closures
     world.broker.granted.update(kept)
     world.broker.keeps = bool(kept)
+    world.left = left
+    world.forgotten = [] if forgotten is None else forgotten
     if used:
         world.view.shown = cluster(used=used)
     if world.ticket_queue is not None:

@@ -21,6 +21,7 @@ from yarnam.core.model.events import (
     JobStarted,
     PlanReady,
     PlanRefused,
+    SuspendRequested,
     TrainingReported,
 )
 from yarnam.core.model.job_spec import GangSpec
@@ -483,6 +484,28 @@ async def test_agents_are_told_of_a_new_am_once_their_gang_is_adopted(
         assert world.phase == "RUNNING"
     assert was_announced == [False]
     assert AM_FILE in disk.store.records
+
+
+async def test_requests_that_were_left_are_obeyed_once() -> None:
+    disk = Disk()
+    async with am_world(disk=disk) as world:
+        first, second = await world.run_gang()
+        grants = dict(world.broker.granted)
+    left = [SuspendRequested(world.clock.now_s() - 1.0, "ann", 600.0, "a demo")]
+    forgotten: list[int] = []
+    async with am_world(disk=disk, am_attempt=2, kept=grants, left=left, forgotten=forgotten) as am:
+        assert am.mailbox.orders == {first: "stop", second: "stop"}
+        am.mailbox.stopped(first, 1)
+        am.mailbox.stopped(second, 1)
+        await am.advance(5.0)
+        assert am.phase == "SUSPENDED"
+    assert forgotten == [1]
+    async with am_world(disk=disk, am_attempt=3, left=left, forgotten=forgotten) as am:
+        await am.advance(1.0)
+        assert am.phase == "SUSPENDED"
+    requests = [event for event in disk.journal.events if isinstance(event, SuspendRequested)]
+    assert [(event.by, event.reason) for event in requests] == [("ann", "a demo")]
+    assert forgotten == [1, 1]
 
 
 async def test_a_new_am_attempt_obeys_a_verdict_that_only_the_journal_has() -> None:

@@ -1,19 +1,33 @@
-"""The job's journal and records on HDFS, each fenced by the AM attempt that writes."""
+"""The job's journal and records on HDFS, each fenced by the AM attempt that writes; and the
+requests that its owner leaves there for the next AM while none answers."""
 
 from __future__ import annotations
 
+import logging
 import re
+import secrets
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hdfs_utils import FileSystem, HdfsError
 from hdfs_utils import errors as hdfs
 from hdfs_utils.journal.log import AppendLog
-from yarnam.adapters.hdfs.error_map import as_yarnam
-from yarnam.core.model.events import Event
-from yarnam.errors import InternalError
+from yarnam.adapters.hdfs.error_map import as_yarnam, hdfs_errors
+from yarnam.core.model.events import (
+    MAX_SUSPENSION_S,
+    Event,
+    LeftRequest,
+    ResumeRequested,
+    ScaleRequested,
+    SuspendRequested,
+)
+from yarnam.errors import InternalError, WireMismatch
 from yarnam.ports import Superseded
 from yarnam.wire.codec import MAX_BYTES, decode_event, encode_event
-from yarnam.wire.protocol import FENCE_DIRECTORY
+from yarnam.wire.protocol import FENCE_DIRECTORY, REQUESTS_DIRECTORY
+
+log = logging.getLogger("yarnam.am")
 
 OPENINGS_PER_ATTEMPT = 1000
 """An AM attempt opens the journal once, and once more after each outage of HDFS. Its epochs are
@@ -125,3 +139,67 @@ class HdfsStateStore:
                 f"AM attempt {newest} has taken over from attempt {self._epoch} in "
                 f"{self._directory}"
             )
+
+
+MAX_REQUESTS = 100
+"""Of more, the newest count."""
+MAX_REQUEST_BYTES = 1 << 14
+
+
+def leave_request(files: FileSystem, job_dir: str, request: LeftRequest) -> None:
+    """Leave it for the next AM. Raises YarnamError."""
+    name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.json"
+    path = f"{job_dir}/{REQUESTS_DIRECTORY}/{name}"
+    with hdfs_errors(f"writing {path}"):
+        files.mkdirs(f"{job_dir}/{REQUESTS_DIRECTORY}", 0o700)
+        files.write_atomic(path, encode_event(request))
+
+
+class LeftRequests:
+    """The requests that an AM attempt finds. For one thread at a time."""
+
+    def __init__(self, files: FileSystem, job_dir: str) -> None:
+        self._files = files
+        self._directory = f"{job_dir}/{REQUESTS_DIRECTORY}"
+        self._read: list[str] = []
+
+    def read(self) -> Sequence[LeftRequest]:
+        """In the order in which they were left. One that makes no sense is passed over. Raises
+        YarnamError."""
+        with hdfs_errors(f"reading {self._directory}"):
+            try:
+                found = sorted(self._files.list(self._directory), key=lambda one: one.path)
+            except hdfs.NotFound:
+                return ()
+            requests = []
+            for status in found[-MAX_REQUESTS:]:
+                self._read.append(status.path)
+                try:
+                    line = self._files.read_bytes(status.path, max_bytes=MAX_REQUEST_BYTES)
+                    event = decode_event(line)
+                except (HdfsError, WireMismatch) as error:
+                    log.warning("the request %s is passed over: %s", status.path, error)
+                    continue
+                if (request := _checked(event, status.owner)) is not None:
+                    requests.append(request)
+        return requests
+
+    def forget(self) -> None:
+        """Remove those that were read, once they are in the journal. Raises nothing."""
+        for path in self._read:
+            try:
+                self._files.delete(path)
+            except HdfsError as error:
+                log.warning("the request %s stays: %s", path, error)
+        self._read.clear()
+
+
+def _checked(event: Event, owner: str) -> LeftRequest | None:
+    """By whoever has written the file; ``None`` if it is nothing that a user may ask for."""
+    if isinstance(event, SuspendRequested) and 0 < event.limit_s <= MAX_SUSPENSION_S:
+        return replace(event, by=owner, is_policy=False)
+    if isinstance(event, ResumeRequested):
+        return replace(event, by=owner, is_policy=False)
+    if isinstance(event, ScaleRequested):
+        return replace(event, by=owner, is_policy=False, is_program=False, scheduled=0)
+    return None

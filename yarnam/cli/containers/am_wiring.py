@@ -26,7 +26,7 @@ from yarnam.adapters.container_tokens import (
 from yarnam.adapters.gpu_inventory import FileInventoryStore, GpuInventory
 from yarnam.adapters.grpc.am_server import GrpcMailbox, bind_address
 from yarnam.adapters.hdfs.claim_files import HeldClaims
-from yarnam.adapters.hdfs.job_store import HdfsJournal, HdfsStateStore
+from yarnam.adapters.hdfs.job_store import HdfsJournal, HdfsStateStore, LeftRequests
 from yarnam.adapters.hdfs.output_store import HdfsOutputStore
 from yarnam.adapters.http_identity import HttpIdentity, groups_of
 from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
@@ -281,6 +281,7 @@ def _ports(
         releases=Path(LOCAL_RELEASES_FILE),
         am_attempt=am_attempt,
     )
+    requests = LeftRequests(fs, job_dir)
     claims = HeldClaims(fs, job, job_dir.rpartition("/")[2], record.rm_url)
     return AmPorts(
         clock=SystemClock,
@@ -300,6 +301,8 @@ def _ports(
         queue_now=lambda known: _queue_now(rm, application, known),
         closures=closures,
         state_of=lambda other: _state_of(rm, other, application),
+        left_requests=requests.read,
+        forget_requests=requests.forget,
         attempt_ends=lambda: _attempt_ends(rm, application),
         budget_trouble=lambda: budget.trouble,
         ticket_queue=_ticket_queue(session, application, rm, am_attempt, job.queue),

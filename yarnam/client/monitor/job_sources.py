@@ -28,7 +28,7 @@ from yarnam.client.user_paths import is_key, key_in
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_retention import KEPT_S
 from yarnam.core.frameworks.task_ports import joined
-from yarnam.core.model.events import Event
+from yarnam.core.model.events import Event, LeftRequest
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.snapshot import Node
@@ -48,7 +48,7 @@ from yarnam.wire.records import AmRecord, JobRecord
 
 with on_first_use():
     from hdfs_utils.journal import log as journal_log
-    from yarnam.adapters.hdfs import history_store
+    from yarnam.adapters.hdfs import history_store, job_store
     from yarnam.am import status_report
     from yarnam.client.monitor import record_completion
     from yarnam.core.accounting import ledger
@@ -268,6 +268,10 @@ class JobSources:
     def read(self, name: str) -> bytes | None:
         """A file of the job's directory; ``None`` if it does not exist."""
         return read_if_exists(self.site.files, f"{self.directory}/{name}")
+
+    def leave(self, request: LeftRequest) -> None:
+        """Leave a request for the next AM. Raises YarnamError."""
+        job_store.leave_request(self.site.files, self.directory, request)
 
     def removed(self) -> HistoryRecord | None:
         """The history record of a job whose directory is not there any more."""

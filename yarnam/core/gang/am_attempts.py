@@ -16,7 +16,7 @@ from yarnam.core.gang.elastic.in_place import resizes_in_place
 from yarnam.core.gang.phases.barrier import gang_member
 from yarnam.core.gang.state import Member, MemberState
 from yarnam.core.model.actions import Action, AdoptedTask, AdoptGang, ReleaseKept
-from yarnam.core.model.events import AmRestarted
+from yarnam.core.model.events import AmRestarted, Event, LeftRequest
 from yarnam.core.model.job_spec import AmSpec
 
 
@@ -100,3 +100,16 @@ def release_others(ctx: StepContext, event: AmRestarted) -> None:
     if others:
         release: Action = ReleaseKept(others)
         ctx.actions.insert(0, release)
+
+
+# ---- requests that were left for it --------------------------------------------------------------
+
+
+def is_obeyed(request: LeftRequest, journal: Iterable[Event]) -> bool:
+    """Whether an AM attempt that died before it could remove the request has journaled it."""
+    return any(
+        isinstance(event, type(request))
+        and event.at_s >= request.at_s
+        and replace(event, at_s=request.at_s) == request
+        for event in journal
+    )

@@ -525,6 +525,9 @@ class BrokerFailed:
     message: str
 
 
+LeftRequest = Union[SuspendRequested, ResumeRequested, ScaleRequested]
+"""The requests of a user that may wait for the next ApplicationMaster."""
+
 Event = Union[
     JobStarted,
     AmRestarted,
