@@ -13,7 +13,7 @@ from yarnam.core.model.resources import Resources
 from yarnam.core.queues.allocation_reading import read_allocations
 from yarnam.core.queues.capacity import CapacityInput, lint_capacity
 from yarnam.core.queues.capacity.capacity_file import CAPACITY, read_settings_of
-from yarnam.core.queues.capacity_conversion import Conversion, convert
+from yarnam.core.queues.capacity.capacity_conversion import Conversion, convert
 
 CLUSTER = reduce(Resources.plus, (node.total for node in NODES))
 

@@ -7,15 +7,16 @@
 The nodes outlive the job that made them and count for ``HINT_LIFE_S`` after they were last written;
 whoever shares a strike clears away what is older. Best effort: nothing here raises.
 
-Anybody may have written any of it. Only names are read, never contents; only those that begin with
-a node of this cluster count; and how much of it reaches the job is limited, since a job keeps what
-it hears in its journal.
+Anybody may have written any of it. A job reads only names, never contents; only those that begin
+with a node of this cluster count; and how much of it reaches the job is limited, since a job keeps
+what it hears in its journal. ``recent_strikes`` reads contents too, for an administrator's eyes.
 """
 
 from __future__ import annotations
 
 import logging
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -28,7 +29,8 @@ from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.adapters.zookeeper.session import ZooKeeper
 from yarnam.core.model.events import NodesSuspected
 from yarnam.core.model.ids import NodeId
-from yarnam.errors import YarnamError
+from yarnam.core.model.snapshot import NodeStrike
+from yarnam.errors import Unavailable, YarnamError
 from yarnam.ports import Inbox
 
 log = logging.getLogger("yarnam.am")
@@ -59,6 +61,55 @@ MOST_OF_A_NODE = 4
 
 CLEARED_AT_ONCE = 200
 """Strikes that are looked at with each new one, to clear away the old ones among them."""
+
+
+MOST_SHOWN = 500
+"""Strikes that ``recent_strikes`` returns, the newest."""
+
+MAX_REASON_BYTES = 2000
+"""A reason that is longer is not read."""
+
+_JOB = re.compile(r"application_[0-9]{1,20}_[0-9]{1,10}", re.ASCII)
+
+
+def recent_strikes(
+    zookeeper: ZooKeeper, nodes: Collection[NodeId], now_s: float
+) -> tuple[NodeStrike, ...]:
+    """The strikes against these nodes that count now, the newest first. Raises Unavailable."""
+    folder = zookeeper.path(HINTS)
+    [stat] = zookeeper.together([zookeeper.checking(folder)], "looking at strikes")
+    if stat is None:
+        return ()
+    if stat.numChildren > MOST_CHILDREN:
+        raise Unavailable(
+            f"ZooKeeper: {folder} has {stat.numChildren} nodes, more than {MOST_CHILDREN}",
+            hint="An administrator removes them (deleteall in zkCli.sh): yarnam docs zookeeper",
+        )
+    known = frozenset(nodes)
+    named = [(name, *name.rsplit("@", 1)) for name in zookeeper.children(folder) if "@" in name]
+    mine = [(name, node, job) for name, node, job in named if node in known and _JOB.fullmatch(job)]
+    stats = zookeeper.together(
+        [zookeeper.checking(f"{folder}/{name}") for name, _, _ in mine], "looking at strikes"
+    )
+    live = sorted(
+        (
+            (stat.mtime / 1000, stat.dataLength, *one)
+            for one, stat in zip(mine, stats, strict=True)
+            if stat is not None and 0 <= now_s - stat.mtime / 1000 < HINT_LIFE_S
+        ),
+        reverse=True,
+    )[:MOST_SHOWN]
+    short = [name for _, size, name, _, _ in live if size <= MAX_REASON_BYTES]
+    entries = zookeeper.read(*(f"{folder}/{name}" for name in short))
+    reasons = {
+        name: entry.data[:MAX_REASON_BYTES].decode("utf-8", "replace")
+        for name, entry in zip(short, entries, strict=True)
+        if entry is not None
+    }
+    return tuple(
+        NodeStrike(NodeId(node), job, at_s, reasons.get(name, ""))
+        for at_s, _, name, node, job in live
+    )
 
 
 class ZooKeeperHints:

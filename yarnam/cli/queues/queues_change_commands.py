@@ -43,7 +43,8 @@ with on_first_use():
         queue_view,
     )
     from yarnam.core.model import snapshot as cluster_snapshot
-    from yarnam.core.queues import capacity_conversion, comparison, generation
+    from yarnam.core.queues import comparison, generation
+    from yarnam.core.queues.capacity import capacity_conversion
 
 cluster_option = click.option(
     "--cluster",

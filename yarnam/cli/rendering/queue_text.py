@@ -12,7 +12,7 @@ from yarnam.cli.rendering.console import Line, table
 from yarnam.core.model.printable import duration
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Closure, Scheduler, cordoned_nodes, cordons_text
-from yarnam.core.queues.capacity_conversion import Conversion
+from yarnam.core.queues.capacity.capacity_conversion import Conversion
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
 from yarnam.core.queues.waiting import why_waiting
@@ -38,6 +38,7 @@ def queue_lines(
     words, by the queues for which one is chosen."""
     total = now.root.maximum.gpus
     yield f"{total} GPUs, {now.free_gpus} free; all amounts but the AM share are GPUs"
+    yield from (f"Missing: {trouble}" for trouble in now.troubles)
     top = shown.name.count(".")
     rows = [
         (f"{'  ' * (queue.name.count('.') - top)}{_own_name(queue, shown)}", *_cells(queue, now))
@@ -193,6 +194,7 @@ def queues_plain(now: QueuesNow, shown: QueueState) -> dict[str, Any]:
     """For ``--json``."""
     return {
         "taken_at_s": now.taken_at_s,
+        "troubles": list(now.troubles),
         "queues": [_queue_plain(queue, now) for queue in shown.walk()],
         "stopped": {name: codec.to_plain(one) for name, one in now.closures.queues.items()},
         "jobs": [job_plain(job, now) for job in jobs_of(now, shown, tuple(Stage))],

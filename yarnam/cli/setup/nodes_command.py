@@ -50,8 +50,7 @@ def command(ctx: click.Context, save: str | None, as_json: bool) -> None:
 
 def _as_plain(node: Node) -> dict[str, Any]:
     plain: dict[str, Any] = codec.to_plain(node)
-    free = node.free if node.is_usable else Resources()
-    return {**plain, "free": codec.to_plain(free)}
+    return {**plain, "free": codec.to_plain(node.available)}
 
 
 def _print(snapshot: ClusterSnapshot) -> None:
@@ -81,7 +80,7 @@ def _print(snapshot: ClusterSnapshot) -> None:
 
 
 def _row(node: Node) -> tuple[str, ...]:
-    free, total = node.free if node.is_usable else Resources(), node.total
+    free, total = node.available, node.total
     return (
         node.node_id,
         node.rack,

@@ -96,9 +96,26 @@ class Node:
         return self.state is NodeState.RUNNING
 
     @property
+    def available(self) -> Resources:
+        """What gangs may take of it: nothing while it does not run or is closed to them."""
+        return self.free if self.is_usable else Resources()
+
+    @property
     def label(self) -> str:
         """The node's partition, of which it has one; empty without a label."""
         return self.labels[0] if self.labels else ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStrike:
+    """A job's recent strike against a node, as it has told the other jobs. Anybody may have written
+    it."""
+
+    node: NodeId
+    job: str
+    """The application, by its own word."""
+    at_s: float
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 from yarnam.core.model.job_status import AwaitedJob
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Closures, Node, Scheduler
-from yarnam.core.model.tickets import AdmissionDecision, Demand, Ticket
+from yarnam.core.model.tickets import AdmissionDecision, Demand, RunningGang, Ticket
 from yarnam.core.queues.queue_state import QueueState
 
 
@@ -44,6 +44,11 @@ class QueueJob:
     """The resources of its ApplicationMaster, as YARN rounds them."""
     ticket: Ticket | None = None
     """The ticket of a job that waits for its gang; ``None`` if it has none, or it is unknown."""
+    gang: RunningGang | None = None
+    """Its gang by its own report, while it runs; ``None`` if unknown."""
+    expected_by_s: float | None = None
+    """When its gang starts at the latest, by the first forecast and the errors of earlier ones;
+    ``None`` without a forecast."""
     awaited: tuple[AwaitedJob, ...] = ()
     """The jobs that it waits for, if its own status is known."""
 
@@ -71,6 +76,12 @@ class QueuesNow:
     admission: Callable[[Ticket], AdmissionDecision] | None = None
     """Whether the holder of a ticket may ask now, if its gang fits (``core.admission``); ``None``
     without a wait queue."""
+    all_nodes: tuple[Node, ...] = ()
+    """The nodes of all partitions; ``nodes`` are those of the one in view."""
+    troubles: tuple[str, ...] = ()
+    """The parts of it that are missing, and why."""
+    knows_gangs: bool = True
+    """The wait queue was read: jobs without a ticket and a gang have none."""
 
     @cached_property
     def by_name(self) -> Mapping[str, QueueState]:
