@@ -6,7 +6,7 @@ const [modules, pictures, ...urls] = process.argv.slice(2);
 const browser = await openBrowser(modules);
 const found = [];
 for (const [number, url] of urls.entries()) {
-  for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
+  for (const [width, scheme] of [[1280, "light"], [390, "dark"], [768, "light"]]) {
     const page = await browser.newPage();
     const complaints = [];
     page.on("pageerror", (error) => complaints.push(String(error)));
@@ -23,6 +23,8 @@ for (const [number, url] of urls.entries()) {
     const before = await page.evaluate(() => document.querySelector("main").textContent);
     const look = () => page.evaluate(() => ({
       overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      hidden: [...document.querySelectorAll(".wide")].filter(
+        (one) => one.scrollWidth > one.clientWidth).length,
       background: getComputedStyle(document.body).backgroundColor,
       localTimes: document.querySelectorAll("time[title]").length,
       times: document.querySelectorAll("time").length,

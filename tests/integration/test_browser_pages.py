@@ -13,20 +13,23 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.cluster_view import cluster
 from tests.unit.accounting.records import many
-from tests.unit.queues.test_waiting import job, leaf, now, other
 from tests.unit.web.html_pages import HOSTILE
 from tests.unit.web.job_values import APPLICATION, NOW_S, everything, running, with_every_text
+from tests.unit.web.large_cluster import STRIKES, large_cluster
 from tests.unit.web.test_job_server import Am
 from yarnam.core.accounting.job_summary import summary_of
 from yarnam.core.model.events import CancelRequested
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.metrics import AgentMetrics, Measured
+from yarnam.core.queues.overview.cluster_overview import ClusterInfo
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
 from yarnam.web.http.http_messages import Request, Response
 from yarnam.web.http.http_server import HttpServer, listen
@@ -81,11 +84,14 @@ def job_server(status: JobStatus, text: str) -> JobServer:
 def test_a_browser_shows_them_without_complaint(tmp_path: Path) -> None:
     hostile = with_every_text(everything(), HOSTILE)
     steps = itertools.count(1)
-    cluster = ClusterServer(
+    pages = ClusterServer(
         ClusterSource(
             active=lambda: [running(name=HOSTILE, step=next(steps))],
             ended=lambda: [summary_of(one) for one in many(30)],
-            queues=lambda: now(leaf(), jobs=(job(), other(1))),
+            queues=lambda: replace(large_cluster(), taken_at_s=NOW_S + next(steps)),
+            info=lambda: ClusterInfo(HOSTILE, "ACTIVE"),
+            nodes=lambda: replace(cluster(), nodes=large_cluster().all_nodes),
+            strikes=lambda: tuple(replace(one, why=HOSTILE) for one in STRIKES),
             job=lambda application: JobView(hostile, NOW_S, home="/"),
             logs=lambda application, chosen: LogsView(
                 application,
@@ -98,20 +104,21 @@ def test_a_browser_shows_them_without_complaint(tmp_path: Path) -> None:
             ),
         )
     )
-    with served(job_server(running(64), HOSTILE), cluster) as (page, home):
+    with served(job_server(running(64), HOSTILE), pages) as (page, home):
         done = subprocess.run(
             ["node", str(SCRIPT), MODULES, str(tmp_path), page, home,
-             f"{home}jobs/{APPLICATION}/logs?task=worker-0"],
+             f"{home}jobs/{APPLICATION}/logs?task=worker-0", f"{home}nodes", f"{home}queues"],
             capture_output=True, text=True, timeout=LIMIT_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout.splitlines()[-1])
-    assert len(found["pages"]) == 6
+    assert len(found["pages"]) == 15
     for one in found["pages"]:
         assert one["complaints"] == [], one
         assert [one["url"].startswith(f"{origin}/") for origin in one["requested"]] == [True], one
         assert one["belowLogs"] <= 8, "the end of a log stays in sight"
         assert one["overflow"] <= 0, one
+        assert one["hidden"] == 0 or one["url"] == page, f"a column is beyond an edge: {one}"
         assert one["times"] == one["localTimes"] > 0
         assert one["isSamePage"], "it was loaded anew"
         assert one["skip"] == "Skip to the content"
@@ -119,4 +126,4 @@ def test_a_browser_shows_them_without_complaint(tmp_path: Path) -> None:
     light, dark = (one["background"] for one in found["pages"][:2])
     assert light != dark
     assert found["withoutScripts"] > 1000
-    assert len(list(tmp_path.glob("*.png"))) == 6
+    assert len(list(tmp_path.glob("*.png"))) == 15

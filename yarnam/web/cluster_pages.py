@@ -14,10 +14,12 @@ from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_ga
 from yarnam.core.queues.waiting import Wait, why_waiting
 from yarnam.web.charts import WIDTH
 from yarnam.web.job_page import JobView
+from yarnam.web.overview_pages import MOST_QUEUES, ClusterView, active_jobs, overview_of
 from yarnam.web.rendering import html
 
-ENDED_SHOWN = 200
-"""Ended jobs in the list, the newest; the sum is over all of them."""
+WAITING_SHOWN = RUNNING_SHOWN = 200
+ACTIVE_SHOWN = ENDED_SHOWN = 100
+"""Jobs in the lists, the newest; counts and sums are over all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +43,21 @@ class JobFilter:
 @dataclass(frozen=True, slots=True)
 class JobsView:
     """``active`` and ``ended`` are all jobs, which ``chosen`` filters. ``troubles`` names the
-    sources that could not be read."""
+    parts that are missing."""
 
     now_s: float
     active: Sequence[JobStatus] = ()
     ended: Sequence[JobSummary] = ()
     chosen: JobFilter = field(default_factory=JobFilter)
     troubles: Sequence[str] = ()
+    cluster: ClusterView = ClusterView()
 
 
 def jobs_page(view: JobsView) -> bytes:
-    """The list of jobs: those that have not ended, and the newest of those that have."""
-    chosen = view.chosen
-    active = [
-        one
-        for one in view.active
-        if not one.state.is_final and chosen.has(one.queue, one.user, one.state.value)
-    ]
+    """The first page: the cluster, the jobs that have not ended, and the newest of those that
+    have."""
+    chosen, now = view.chosen, view.cluster.queues
+    active, active_count = active_jobs(view.active, now, view.now_s, chosen.has, ACTIVE_SHOWN)
     ended = [one for one in view.ended if chosen.has(one.queue, one.user, one.state)]
     return html(
         "jobs.html",
@@ -66,16 +66,24 @@ def jobs_page(view: JobsView) -> bytes:
         chosen=chosen,
         states=[state.value for state in JobState],
         troubles=view.troubles,
+        overview=overview_of(view.cluster),
+        now=now,
+        share_name=_share_name(now),
+        queues=[_queue_row(queue, now) for queue in now.root.walk()] if now is not None else [],
+        most_queues=MOST_QUEUES,
         active=active,
+        more_active=active_count - len(active),
         ended=ended[:ENDED_SHOWN],
         total=sum_of(ended),
     )
 
 
-def queues_page(now: QueuesNow) -> bytes:
+def queues_page(now: QueuesNow, troubles: Sequence[str] = ()) -> bytes:
     """The queues, why jobs wait, and what fits now."""
     jobs = sorted(now.jobs, key=lambda job: (job.since_s, job.application))
-    waiting = [(job, why_waiting(job, now)) for job in jobs if job.stage is not Stage.RUNNING]
+    stages = [job for job in jobs if job.stage is not Stage.RUNNING]
+    # Each reason costs a look at all jobs.
+    waiting = [(job, why_waiting(job, now)) for job in stages[:WAITING_SHOWN]]
     running: list[tuple[QueueJob, Wait | None]] = [
         (job, None) for job in jobs if job.stage is Stage.RUNNING
     ]
@@ -83,13 +91,20 @@ def queues_page(now: QueuesNow) -> bytes:
         "queues.html",
         is_live=True,
         now=now,
-        share_name="fair share" if now.scheduler is Scheduler.FAIR else "capacity",
+        share_name=_share_name(now),
         titles=_titles(now.scheduler),
         queues=[_queue_row(queue, now) for queue in now.root.walk()],
         waiting=waiting,
-        running=running,
+        running=running[:RUNNING_SHOWN],
+        waiting_count=len(stages),
+        running_count=len(running),
         largest=largest_gangs(now.nodes),
+        troubles=troubles,
     )
+
+
+def _share_name(now: QueuesNow | None) -> str:
+    return "fair share" if now is None or now.scheduler is Scheduler.FAIR else "capacity"
 
 
 def problem_page(message: str, hint: str) -> bytes:

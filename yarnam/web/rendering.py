@@ -32,20 +32,22 @@ def html(template: str, **values: Any) -> bytes:
 # Text of others has no tags of its own: it is escaped.
 _TABLE = re.compile(r"<thead>.*?</tbody>", re.DOTALL)
 _HEADING = re.compile(r'<th scope="col"[^>]*>(.*?)</th>')
-_CELL = re.compile(r'<t(?:d|h scope="row")')
+_CELL = re.compile(r'<t(?:d|h scope="row")(?! colspan)')
+_ROW = re.compile(r"(?=<tr\b)")
 
 
 def _with_labels(table: re.Match[str]) -> str:
-    """Each cell names its column: on a phone a row stands in lines, without the headings."""
+    """Each cell names its column: on a phone a row stands in lines, without the headings. A cell
+    below its row names itself."""
     headings = _HEADING.findall(table[0])
     head, body = table[0].split("<tbody>", 1)
     rows = []
-    for row in body.split("<tr>"):
+    for row in _ROW.split(body):
         column = itertools.count()
         rows.append(
             _CELL.sub(lambda cell: f'{cell[0]} data-column="{headings[next(column)]}"', row)  # noqa: B023
         )
-    return f"{head}<tbody>{'<tr>'.join(rows)}"
+    return f"{head}<tbody>{''.join(rows)}"
 
 
 @cache

@@ -31,7 +31,14 @@ from yarnam.web.job_page import job_page
 ENDED = [summary_of(one) for one in many(8)]
 ACTIVE = (
     running(name="one"),
-    running(name="two", user="bob", queue="root.other", state=JobState.QUEUED, step=None),
+    running(
+        name="two",
+        application="application_1700000000000_0043",
+        user="bob",
+        queue="root.other",
+        state=JobState.QUEUED,
+        step=None,
+    ),
 )
 
 
@@ -41,9 +48,9 @@ def jobs(**chosen: str) -> str:
 
 def test_active_and_ended_jobs_are_listed_and_added_up() -> None:
     shown = jobs()
-    assert "Active: 2" in shown
+    assert "Active jobs: 2" in shown
     assert "Ended: 8" in shown
-    for text in ("one", "two", "RUNNING", "QUEUED", "4 of 4", "step 420 of 1,000, loss 0.5",
+    for text in ("one", "two", "RUNNING", "QUEUED", "step 420 of 1,000, loss 0.5",
                  "train-3", "7 succeeded, 1 failed, 0 cancelled"):  # fmt: skip
         assert text in shown, text
 
@@ -58,7 +65,7 @@ def test_active_and_ended_jobs_are_listed_and_added_up() -> None:
 )  # fmt: skip
 def test_jobs_are_filtered(chosen: dict[str, str], active: int, ended: int) -> None:
     shown = jobs(**chosen)
-    assert f"Active: {active}" in shown
+    assert f"Active jobs: {active}" in shown
     assert f"Ended: {ended}" in shown
     assert "All jobs" in shown
 
@@ -81,7 +88,8 @@ def test_queues_show_shares_and_why_jobs_wait() -> None:
         assert text in shown, text
     wait = why_waiting(waiting, seen)
     assert wait.change
-    lines = f"{escape(wait.reason)}\n{escape(wait.change)}</td>"
+    lines = f'data-column="Why, and what would start it">{escape(wait.reason)}\n'
+    lines += f"{escape(wait.change)}</td>"
     assert lines in page.decode(), "each on a line of its own"
 
 

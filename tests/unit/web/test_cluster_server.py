@@ -7,15 +7,22 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes.cluster_view import cluster
 from tests.unit.agent.test_held_ports import as_nobody, needs_root
 from tests.unit.queues.test_waiting import now
 from tests.unit.web.job_values import APPLICATION, NOW_S, running
+from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.snapshot import NodeStrike
+from yarnam.core.queues.overview.alerts import Alert, AlertKind, AlertState
+from yarnam.core.queues.overview.cluster_overview import ClusterInfo
+from yarnam.core.queues.queues_now import QueuesNow
 from yarnam.errors import Unavailable, UsageError
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
 from yarnam.web.http.http_messages import Request, Response
@@ -26,10 +33,12 @@ from yarnam.web.job_page import JobView
 from yarnam.web.log_page import LogsView, LogText
 
 HOST = "127.0.0.1:8265"
+LIMIT_S = 30.0
+"""Of a page, on a busy machine."""
 
 
-def server(**given: Callable[..., Any]) -> ClusterServer:
-    source = {
+def source(**given: Callable[..., Any]) -> ClusterSource:
+    sources = {
         "active": lambda: [running()],
         "ended": tuple,
         "queues": now,
@@ -37,9 +46,16 @@ def server(**given: Callable[..., Any]) -> ClusterServer:
         "logs": lambda application, chosen: LogsView(
             application, "train", True, chosen, "/", NOW_S, [LogText("worker-0, rank 0", "step 1")]
         ),
+        "info": lambda: ClusterInfo("gpu-cluster-a", "ACTIVE"),
+        "nodes": cluster,
+        "strikes": tuple,
         **given,
     }
-    return ClusterServer(ClusterSource(**source), lambda: NOW_S)
+    return ClusterSource(**sources)
+
+
+def server(**given: Callable[..., Any]) -> ClusterServer:
+    return ClusterServer(source(**given), lambda: NOW_S, limit_s=LIMIT_S)
 
 
 def get(of: ClusterServer, path: str, host: str = HOST, **query: str) -> tuple[int, str]:
@@ -49,7 +65,8 @@ def get(of: ClusterServer, path: str, host: str = HOST, **query: str) -> tuple[i
 
 def test_each_path_has_its_page() -> None:
     pages = server()
-    for path, title in (("/", "Jobs - yarnam"), ("/queues", "Queues - yarnam"),
+    for path, title in (("/", "gpu-cluster-a - yarnam"), ("/queues", "Queues - yarnam"),
+                        ("/nodes", "Nodes - yarnam"),
                         (f"/jobs/{APPLICATION}", f"RUNNING {APPLICATION} - yarnam"),
                         (f"/jobs/{APPLICATION}/logs", "Logs of train - yarnam")):  # fmt: skip
         status, body = get(pages, path)
@@ -94,8 +111,79 @@ def test_an_error_is_a_page_with_what_to_do() -> None:
     assert "Start it." in body
     status, body = get(pages, "/")
     assert status == 200
-    assert "The active jobs cannot be read: the RM does not &lt;answer&gt;" in body
+    assert "The statuses of jobs cannot be read: the RM does not &lt;answer&gt;" in body
     assert get(pages, f"/jobs/{APPLICATION}")[0] == 404
+
+
+def test_a_part_that_does_not_answer_is_named_and_keeps_no_reader_waiting() -> None:
+    """It is asked once, and shown as soon as it has answered."""
+    answers, asked = threading.Event(), []
+
+    def slow() -> QueuesNow:
+        asked.append(1)
+        assert answers.wait(60)
+        return now()
+
+    pages = ClusterServer(source(queues=slow), lambda: NOW_S, limit_s=0.05)
+    try:
+        for path in ("/", "/nodes"):
+            status, body = get(pages, path)
+            assert status == 200
+            assert "Queues, nodes and jobs cannot be read: no answer yet" in body
+        assert get(pages, "/queues")[0] == 502
+        assert len(asked) == 1
+    finally:
+        answers.set()
+    patient = ClusterServer(source(queues=slow), lambda: NOW_S, limit_s=LIMIT_S)
+    assert "cannot be read" not in get(patient, "/")[1]
+
+
+def test_an_answer_that_cannot_be_renewed_is_shown_with_its_age(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("yarnam.web.cluster_server.ACTIVE_FOR_S", 0.0)
+    failing: list[int] = []
+
+    def queues() -> QueuesNow:
+        if failing:
+            raise Unavailable("no answer from the ResourceManager")
+        return now()
+
+    pages = server(queues=queues)
+    assert "as of" not in get(pages, "/queues")[1]
+    failing.append(1)
+    status, body = get(pages, "/queues")
+    assert status == 200
+    text = "Queues, nodes and jobs: as of 0s ago: no answer from the ResourceManager"
+    assert text in body
+    assert text in get(pages, "/")[1]
+    assert text in get(pages, "/nodes")[1]
+
+
+def test_what_zookeeper_does_not_tell_is_said_on_each_page() -> None:
+    seen = replace(now(), troubles=("cordons are not known: ZooKeeper does not <answer>",))
+    pages = server(queues=lambda: seen)
+    for path in ("/", "/nodes", "/queues"):
+        assert (
+            "Missing: cordons are not known: ZooKeeper does not &lt;answer&gt;"
+            in get(pages, path)[1]
+        )
+
+
+def test_alerts_are_shown_with_those_that_were_known_before() -> None:
+    before = AlertState(
+        (Alert(AlertKind.NODE_STRUCK, "n1", 10.0, "node n1 was struck 3 times"),),
+        tuple(NodeStrike(NodeId("n1"), f"application_1_{k}", 10.0 + k) for k in range(3)),
+    )
+    pages = ClusterServer(source(), lambda: NOW_S, before, limit_s=LIMIT_S)
+    assert "node n1 was struck 3 times" in get(pages, "/")[1]
+
+    def away() -> tuple[NodeStrike, ...]:
+        raise Unavailable("ZooKeeper does not answer")
+
+    pages = ClusterServer(source(strikes=away), lambda: NOW_S, before, limit_s=LIMIT_S)
+    assert "node n1 was struck 3 times" in get(pages, "/")[1]
+    assert "Alerts" not in get(server(), "/")[1]
 
 
 def test_many_readers_cost_the_cluster_one_request() -> None:

@@ -69,13 +69,12 @@ MOST_SHOWN = 500
 MAX_REASON_BYTES = 2000
 """A reason that is longer is not read."""
 
-_JOB = re.compile(r"application_[0-9]{1,20}_[0-9]{1,10}", re.ASCII)
+_STRIKE = re.compile(r"[^@\s]{1,255}@application_[0-9]{1,20}_[0-9]{1,10}")
 
 
-def recent_strikes(
-    zookeeper: ZooKeeper, nodes: Collection[NodeId], now_s: float
-) -> tuple[NodeStrike, ...]:
-    """The strikes against these nodes that count now, the newest first. Raises Unavailable."""
+def recent_strikes(zookeeper: ZooKeeper, now_s: float) -> tuple[NodeStrike, ...]:
+    """The strikes that count now, the newest first; whether there are such nodes is for the caller
+    to judge. Raises Unavailable."""
     folder = zookeeper.path(HINTS)
     [stat] = zookeeper.together([zookeeper.checking(folder)], "looking at strikes")
     if stat is None:
@@ -85,21 +84,19 @@ def recent_strikes(
             f"ZooKeeper: {folder} has {stat.numChildren} nodes, more than {MOST_CHILDREN}",
             hint="An administrator removes them (deleteall in zkCli.sh): yarnam docs zookeeper",
         )
-    known = frozenset(nodes)
-    named = [(name, *name.rsplit("@", 1)) for name in zookeeper.children(folder) if "@" in name]
-    mine = [(name, node, job) for name, node, job in named if node in known and _JOB.fullmatch(job)]
+    names = [name for name in zookeeper.children(folder) if _STRIKE.fullmatch(name)]
     stats = zookeeper.together(
-        [zookeeper.checking(f"{folder}/{name}") for name, _, _ in mine], "looking at strikes"
+        [zookeeper.checking(f"{folder}/{name}") for name in names], "looking at strikes"
     )
     live = sorted(
         (
-            (stat.mtime / 1000, stat.dataLength, *one)
-            for one, stat in zip(mine, stats, strict=True)
-            if stat is not None and 0 <= now_s - stat.mtime / 1000 < HINT_LIFE_S
+            (stat.mtime / 1000, stat.dataLength, name)
+            for name, stat in zip(names, stats, strict=True)
+            if stat is not None and now_s - stat.mtime / 1000 < HINT_LIFE_S
         ),
         reverse=True,
     )[:MOST_SHOWN]
-    short = [name for _, size, name, _, _ in live if size <= MAX_REASON_BYTES]
+    short = [name for _, size, name in live if size <= MAX_REASON_BYTES]
     entries = zookeeper.read(*(f"{folder}/{name}" for name in short))
     reasons = {
         name: entry.data[:MAX_REASON_BYTES].decode("utf-8", "replace")
@@ -108,7 +105,8 @@ def recent_strikes(
     }
     return tuple(
         NodeStrike(NodeId(node), job, at_s, reasons.get(name, ""))
-        for at_s, _, name, node, job in live
+        for at_s, _, name in live
+        for node, _, job in [name.rpartition("@")]
     )
 
 

@@ -17,7 +17,8 @@ from yarnam.cli.rendering.event_text import event_text
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.client import Client, Job, LogPiece, LogSource
 from yarnam.client.monitor.job_history import ALL_USERS
-from yarnam.client.queues.queue_view import queues_now
+from yarnam.client.queues.queue_view import cluster_info, queues_now
+from yarnam.client.submit.waiting_jobs import read_strikes
 from yarnam.core.accounting import task_names
 from yarnam.core.accounting.job_summary import JobSummary
 from yarnam.core.model.events import Event
@@ -110,6 +111,9 @@ def cluster_source(client: Client) -> ClusterSource:
         queues=lambda: queues_now(client.site),
         job=views.view,
         logs=views.logs,
+        info=lambda: cluster_info(client.site),
+        nodes=client.nodes,
+        strikes=lambda: read_strikes(client.site),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from yarnam.adapters.yarn.addresses import read_settings
 from yarnam.adapters.yarn.allocation_xml import load_allocations
@@ -30,6 +31,7 @@ from yarnam.core.model.snapshot import (
 from yarnam.core.model.tickets import AdmissionDecision, RunningGang, Ticket
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.core.queues.allocations import Allocations
+from yarnam.core.queues.overview.cluster_overview import ClusterInfo
 from yarnam.core.queues.queue_state import QueueReport
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
 from yarnam.errors import UsageError, YarnamError
@@ -139,6 +141,21 @@ def _expected_by_s(ticket: Ticket, report: QueueReport, waiting: TicketList) -> 
         return None
     seen = _seen(ticket, report, waiting)
     return ticket.taken_at_s + max(LEAST_WAIT_S, widening(ticket, seen) * ticket.forecast_s)
+
+
+def cluster_info(site: Site) -> ClusterInfo:
+    """What the ResourceManager says of itself; its name is the id of the cluster where the site has
+    one, else its address. Raises Unavailable."""
+    info = site.rm.info()
+    settings = read_settings(site.conf_dir, "yarn-site.xml")
+    name = settings.get("yarn.resourcemanager.cluster-id", "").strip()
+    started_ms = info.get("startedOn")
+    return ClusterInfo(
+        name or urlsplit(site.rm.url).netloc,
+        str(info.get("haState") or info.get("state") or "unknown")[:40],
+        str(info.get("resourceManagerVersion") or "")[:40],
+        started_ms / 1000 if isinstance(started_ms, int) else None,
+    )
 
 
 def _check_label(report: QueueReport, node_label: str) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
 
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.yarn.addresses import zookeeper_credentials
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.client.site import Site
-from yarnam.core.model.ids import NodeId
 from yarnam.core.model.snapshot import Closures, NodeStrike
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import YarnamError
@@ -62,14 +60,14 @@ def read_closures(site: Site) -> Closures:
         opened.close()
 
 
-def read_strikes(site: Site, nodes: Collection[NodeId]) -> tuple[NodeStrike, ...]:
-    """What jobs have held against these nodes in the last half hour; nothing without a ZooKeeper,
+def read_strikes(site: Site) -> tuple[NodeStrike, ...]:
+    """What jobs have held against nodes in the last half hour; nothing without a ZooKeeper,
     or where it cannot be reached from here. Raises Unavailable."""
     if not site.zookeeper or not site.can_reach_zookeeper:
         return ()
     opened = lazy_session.LazySession(site.zookeeper, zookeeper_credentials(site.environ))
     try:
-        return node_hints.recent_strikes(opened.connected(), nodes, time.time())
+        return node_hints.recent_strikes(opened.connected(), time.time())
     finally:
         opened.close()
 

@@ -34,6 +34,9 @@
       const next = page.querySelector("main");
       if (!next) throw new Error("no page");
       localTimes(next);
+      // The head tells the state of what the page is about.
+      const head = page.getElementById("top"), oldHead = document.getElementById("top");
+      if (!oldHead.contains(document.activeElement)) oldHead.replaceChildren(...head.childNodes);
       // Who reads by keyboard or scrolls a table stays where they are.
       const focused = focusable().indexOf(document.activeElement);
       const scrolled = [...main.querySelectorAll(".wide")].map((one) => one.scrollLeft);

@@ -81,6 +81,9 @@ class AlertState:
         return tuple(sorted((one for one in self.alerts if one.is_said), key=_age))
 
 
+NO_ALERTS = AlertState()
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A gang that waits, and whether that is beyond its forecast."""
@@ -224,7 +227,11 @@ def _late(
 
 
 def observe(now: QueuesNow, strikes: tuple[NodeStrike, ...] | None) -> Observation:
-    """Look at the cluster as an administrator's alerts do."""
+    """Look at the cluster as an administrator's alerts do. Strikes against nodes that the cluster
+    does not have are forged or old."""
+    if strikes is not None:
+        known = {node.node_id for node in now.all_nodes or now.nodes}
+        strikes = tuple(one for one in strikes if one.node in known)
     if not now.knows_gangs:
         # Without the tickets nobody knows which queue wants its minimum.
         return Observation(strikes)
