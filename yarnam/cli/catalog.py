@@ -60,6 +60,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         "queues",
         queues="Show, check and change the queues of the Fair Scheduler.",
         policy="Choose which of a queue's jobs run first.",
+        alerts="Show what administrators should look at.",
     ),
     "Setup": _section(
         "setup",

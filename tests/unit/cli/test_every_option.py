@@ -52,6 +52,7 @@ VALUES = {
     "--snapshot": "{folder}/nodes.json",
     "--to": "{folder}/made",
     "-o": "{folder}/made",
+    "--state-file": "{folder}/alerts.json",
     "--conf": "tony.worker.memory=4g",
     "--shell-env": "A=1",
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from yarnam.cli.shell import Shell, run
 from yarnam.client import Client, Job, LogPiece
 from yarnam.client.environments.programs.environment_probe import MARK
 from yarnam.client.planning.snapshot_file import save_snapshot
-from yarnam.client.queues import maintenance
+from yarnam.client.queues import alert_looks, maintenance
 from yarnam.client.site import Site
 from yarnam.client.submit import waiting_jobs
 from yarnam.cluster.cluster_paths import ClusterPaths
@@ -51,7 +52,7 @@ from yarnam.core.model.job_status import (
     WaitQueueStatus,
 )
 from yarnam.core.model.outcomes import FirstCause, VerdictKind
-from yarnam.core.model.snapshot import Closure, Closures
+from yarnam.core.model.snapshot import Closure, Closures, NodeStrike
 from yarnam.core.model.tickets import RunningGang
 from yarnam.core.policies.chosen_policy import QueuePolicy
 from yarnam.core.queue_client.ticket_list import TicketList
@@ -317,6 +318,14 @@ def queue_of(stage: Stage) -> list[str]:
 def node_of(stage: Stage) -> list[str]:
     closed_by_others(stage)
     return [str(stage.world.rm.nodes[0].node_id), "--reason", TEXT]
+
+
+def alerts(stage: Stage) -> list[str]:
+    """Strikes that another user has written."""
+    node = stage.world.rm.nodes[0].node_id
+    made = tuple(NodeStrike(node, TEXT, time.time() - k, TEXT) for k in range(3))
+    stage.patch.setattr(alert_looks, "read_strikes", lambda site: made)
+    return []
 
 
 def policy_ls(stage: Stage) -> list[str]:
@@ -698,6 +707,7 @@ CASES: dict[str, Prepare] = {
     "queues lint": queues_lint,
     "queues convert": queues_convert,
     "queues what-if": queues_what_if,
+    "alerts": alerts,
     "policy ls": policy_ls,
     "policy show": policy_show,
     "policy set": policy_set,

@@ -12,8 +12,8 @@ from yarnam.cli.rendering.queue_text import settings_xml
 from yarnam.core.model.resources import Resources
 from yarnam.core.queues.allocation_reading import read_allocations
 from yarnam.core.queues.capacity import CapacityInput, lint_capacity
-from yarnam.core.queues.capacity.capacity_file import CAPACITY, read_settings_of
 from yarnam.core.queues.capacity.capacity_conversion import Conversion, convert
+from yarnam.core.queues.capacity.capacity_file import CAPACITY, read_settings_of
 
 CLUSTER = reduce(Resources.plus, (node.total for node in NODES))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -17,6 +18,7 @@ from yarnam.cli.rendering.event_text import event_text
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.client import Client, Job, LogPiece, LogSource
 from yarnam.client.monitor.job_history import ALL_USERS
+from yarnam.client.queues.alert_looks import default_file, read_state
 from yarnam.client.queues.queue_view import cluster_info, queues_now
 from yarnam.client.submit.waiting_jobs import read_strikes
 from yarnam.core.accounting import task_names
@@ -24,6 +26,7 @@ from yarnam.core.accounting.job_summary import JobSummary
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import JobStatus
+from yarnam.core.queues.overview.alerts import NO_ALERTS, AlertState
 from yarnam.errors import Unavailable, UsageError, YarnamError
 from yarnam.web.cluster_pages import view_of_record
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
@@ -32,6 +35,8 @@ from yarnam.web.http.local_peers import is_own_peer
 from yarnam.web.http.url_token import UrlToken, behind_token, new_secret
 from yarnam.web.job_page import JobView
 from yarnam.web.log_page import LINES, LogChoice, LogsView, log_tails
+
+log = logging.getLogger("yarnam.cli")
 
 PORT = 8265
 """As of Ray's dashboard, which shows the same kind of thing."""
@@ -66,7 +71,7 @@ def command(ctx: click.Context, port: int, address: str, as_json: bool) -> int:
     """
     _check_loopback(address)
     with open_client(ctx) as client:
-        server = ClusterServer(cluster_source(client))
+        server = ClusterServer(cluster_source(client), alerts=_known_alerts(client))
         try:
             listener = listen(address, port)
         except OSError as error:
@@ -115,6 +120,15 @@ def cluster_source(client: Client) -> ClusterSource:
         nodes=client.nodes,
         strikes=lambda: read_strikes(client.site),
     )
+
+
+def _known_alerts(client: Client) -> AlertState:
+    """Those of `yarnam alerts --once` on this machine, so that an hour need not begin again."""
+    try:
+        return read_state(client.site, default_file())
+    except YarnamError as error:
+        log.info("the alerts of earlier looks are not known: %s", error.message)
+        return NO_ALERTS
 
 
 class JobViews:
