@@ -22,7 +22,7 @@ from tests.fakes.cluster_view import cluster
 from tests.unit.accounting.records import many
 from tests.unit.web.html_pages import HOSTILE
 from tests.unit.web.job_values import APPLICATION, NOW_S, everything, running, with_every_text
-from tests.unit.web.large_cluster import STRIKES, large_cluster
+from tests.unit.web.large_cluster import STRIKES, large_cluster, made_use
 from tests.unit.web.test_job_server import Am
 from yarnam.core.accounting.job_summary import summary_of
 from yarnam.core.model.events import CancelRequested
@@ -91,6 +91,7 @@ def test_a_browser_shows_them_without_complaint(tmp_path: Path) -> None:
             queues=lambda: replace(large_cluster(), taken_at_s=NOW_S + next(steps)),
             info=lambda: ClusterInfo(HOSTILE, "ACTIVE"),
             nodes=lambda: replace(cluster(), nodes=large_cluster().all_nodes),
+            use=made_use,
             strikes=lambda: tuple(replace(one, why=HOSTILE) for one in STRIKES),
             job=lambda application: JobView(hostile, NOW_S, home="/"),
             logs=lambda application, chosen: LogsView(

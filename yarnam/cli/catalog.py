@@ -48,7 +48,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
     "History": _section(
         "history",
         history="List, show and export jobs that have ended.",
-        usage="Add up what the GPUs were used for.",
+        usage="Add up what the GPUs were used for, or show it over time.",
     ),
     "Data": _section(
         "data",

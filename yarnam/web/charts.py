@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from yarnam.core.accounting.use_over_time import UsePoint
 from yarnam.core.model.job_status import AttemptRecord, Holding
 
 WIDTH = 1000
@@ -44,6 +45,26 @@ class GangTimeline:
     most: int
 
 
+@dataclass(frozen=True, slots=True)
+class UseChart:
+    """A queue's GPUs over time: areas of those used and of all held (those in vain stand out
+    behind), and a line of those waited for."""
+
+    name: str
+    used: str
+    held: str
+    waiting: str
+    total_y: float | None
+    """Where all GPUs of the cluster are; ``None`` if unknown."""
+    from_s: float
+    to_s: float
+    most: float
+    last: UsePoint
+    mean_used: float
+    mean_in_vain: float
+    mean_waiting: float
+
+
 def line_chart(points: Sequence[tuple[float, float]]) -> Chart | None:
     """A line through (time, value); ``None`` with fewer than two points, or all at one time."""
     if len(points) < 2 or points[-1][0] <= points[0][0]:
@@ -54,6 +75,38 @@ def line_chart(points: Sequence[tuple[float, float]]) -> Chart | None:
     rows = [(_x(at_s, times[0], times[-1]), _y(value, lowest, highest)) for at_s, value in points]
     path = "M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in rows)
     return Chart(path, times[0], times[-1], lowest, highest, values[-1])
+
+
+def use_chart(name: str, points: Sequence[UsePoint], step_s: float, total: int | None) -> UseChart:
+    """Steps of the GPUs used, on them those held in vain, and a line of those waited for."""
+    held = [point.used + point.held_in_vain for point in points]
+    most = max([1.0, float(total or 0), *held, *(point.waiting for point in points)])
+    from_s, to_s = points[0].at_s, points[-1].at_s + step_s
+    edges = [_x(point.at_s, from_s, to_s) for point in points] + [float(WIDTH)]
+
+    def steps(values: Sequence[float]) -> str:
+        parts = [
+            f"{left:.1f} {_y(value, 0.0, most):.1f} L{right:.1f} {_y(value, 0.0, most):.1f}"
+            for left, right, value in zip(edges, edges[1:], values, strict=False)
+        ]
+        return " L".join(parts)
+
+    below = f"L{WIDTH} {HEIGHT} L0 {HEIGHT} Z"
+    return UseChart(
+        name,
+        f"M{steps([point.used for point in points])} {below}",
+        f"M{steps(held)} {below}",
+        f"M{steps([point.waiting for point in points])}",
+        None if total is None else round(_y(total, 0.0, most), 1),
+        from_s,
+        to_s,
+        most,
+        points[-1],
+        *(
+            sum(getattr(point, kind) for point in points) / len(points)
+            for kind in ("used", "held_in_vain", "waiting")
+        ),
+    )
 
 
 def gang_timeline(

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import JobSummary, sum_of
+from yarnam.core.accounting.use_over_time import ROOT, UsePoint
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.snapshot import Scheduler
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
 from yarnam.core.queues.waiting import Wait, why_waiting
-from yarnam.web.charts import WIDTH
+from yarnam.web.charts import WIDTH, UseChart, use_chart
 from yarnam.web.job_page import JobView
 from yarnam.web.overview_pages import MOST_QUEUES, ClusterView, active_jobs, overview_of
 from yarnam.web.rendering import html
 
 WAITING_SHOWN = RUNNING_SHOWN = 200
+CHARTS_SHOWN = 12
 ACTIVE_SHOWN = ENDED_SHOWN = 100
 """Jobs in the lists, the newest; counts and sums are over all of them."""
 
@@ -78,8 +80,19 @@ def jobs_page(view: JobsView) -> bytes:
     )
 
 
-def queues_page(now: QueuesNow, troubles: Sequence[str] = ()) -> bytes:
-    """The queues, why jobs wait, and what fits now."""
+@dataclass(frozen=True, slots=True)
+class UseView:
+    """GPUs over time, ``root`` first; ``total_gpus`` of the cluster, if known. ``notes`` say what
+    is not counted."""
+
+    step_s: float
+    queues: Mapping[str, Sequence[UsePoint]]
+    total_gpus: int | None = None
+    notes: Sequence[str] = ()
+
+
+def queues_page(now: QueuesNow, troubles: Sequence[str] = (), use: UseView | None = None) -> bytes:
+    """The queues, their use over time, why jobs wait, and what fits now."""
     jobs = sorted(now.jobs, key=lambda job: (job.since_s, job.application))
     stages = [job for job in jobs if job.stage is not Stage.RUNNING]
     # Each reason costs a look at all jobs.
@@ -100,7 +113,24 @@ def queues_page(now: QueuesNow, troubles: Sequence[str] = ()) -> bytes:
         running_count=len(running),
         largest=largest_gangs(now.nodes),
         troubles=troubles,
+        charts=_use_charts(use, now) if use is not None else [],
+        use=use,
     )
+
+
+def _use_charts(use: UseView, now: QueuesNow) -> list[UseChart]:
+    """Of the whole cluster, and of the leaf queues with the most use."""
+    sums = {
+        name: sum(point.used + point.held_in_vain + point.waiting for point in points)
+        for name, points in use.queues.items()
+        if name in now.by_name and now.by_name[name].is_leaf
+    }
+    largest = sorted((name for name in sums if sums[name] > 0), key=lambda name: -sums[name])
+    return [
+        use_chart(name, points, use.step_s, use.total_gpus if name == ROOT else None)
+        for name in (ROOT, *largest[:CHARTS_SHOWN])
+        if (points := use.queues.get(name))
+    ]
 
 
 def _share_name(now: QueuesNow | None) -> str:

@@ -27,6 +27,7 @@ from yarnam.errors import Blame, Unavailable, YarnamError
 from yarnam.web.cluster_pages import (
     JobFilter,
     JobsView,
+    UseView,
     jobs_page,
     problem_page,
     queues_page,
@@ -44,6 +45,8 @@ STRIKES_FOR_S = 5.0
 """The same of strikes, from ZooKeeper."""
 ENDED_FOR_S = 15.0
 """The same of the history, which is read from HDFS."""
+USE_FOR_S = 60.0
+"""The same of the use over time, which is of quarters of an hour."""
 INFO_FOR_S = 30.0
 """The same of the ResourceManager's word on itself."""
 JOB_FOR_S = 1.0
@@ -77,6 +80,7 @@ class ClusterSource:
     info: Callable[[], ClusterInfo]
     nodes: Callable[[], ClusterSnapshot]
     strikes: Callable[[], tuple[NodeStrike, ...]]
+    use: Callable[[], UseView]
 
 
 class ClusterServer:
@@ -98,6 +102,7 @@ class ClusterServer:
         self._info = _Kept("The ResourceManager's state", source.info, INFO_FOR_S)
         self._nodes = _Kept("The nodes", source.nodes, ACTIVE_FOR_S)
         self._strikes = _Kept("Strikes against nodes", source.strikes, STRIKES_FOR_S)
+        self._use = _Kept("Use over time", source.use, USE_FOR_S)
         self._lock = threading.Lock()
         self._jobs: dict[str, _Kept[JobView]] = {}
         self._alerts = alerts
@@ -123,8 +128,9 @@ class ClusterServer:
         if path == "":
             return jobs_page(self._jobs_view(request, look))
         if path == "/queues":
-            now = look.must(self._queues)
-            return queues_page(now, look.troubles_with(now))
+            look.begin(self._queues, self._use)
+            now, use = look.must(self._queues), look.at(self._use)
+            return queues_page(now, look.troubles_with(now), use)
         if path == "/nodes":
             return nodes_page(self._nodes_view(request, look))
         found = _JOB.fullmatch(path)

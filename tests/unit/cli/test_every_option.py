@@ -41,6 +41,7 @@ VALUES = {
     "--timeout": "5s",
     "--unused-for": "1d",
     "--by": "queue",
+    "--every": "1h",
     "--encoding": "utf-8",
     "--check": ".bin=json:loads",
     "--schema": "a:integer",

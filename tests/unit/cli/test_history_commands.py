@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from tests.unit.accounting.records import many
 from tests.unit.cli.terminal import in_pipes
@@ -14,7 +16,7 @@ from tests.unit.client.submit.test_job_removal import Ended
 from tests.unit.client.world import World
 from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.cli.shell import Shell, run
-from yarnam.errors import ExitCode
+from yarnam.errors import ExitCode, Unavailable
 
 
 @pytest.fixture
@@ -117,6 +119,45 @@ def test_usage(world: World, tmp_path: Path) -> None:
     path = tmp_path / "usage.parquet"
     assert call(world, "usage", "--parquet", str(path))[0] == 0
     assert path.exists()
+
+
+def test_use_over_time(world: World, tmp_path: Path) -> None:
+    """The jobs of the history took 100 s of four GPUs each, one every ten minutes until T0."""
+    world.rm.add("application_1_0001", user="me", queue="root.dl", started_at_s=time.time() - 60)
+    period = ("--since", "2023-11-14 00:00", "--until", "2023-11-15 12:00", "--every", "6h")
+    _, out, err = call(world, "usage", *period, "--json")
+    rows = json.loads(out)
+    assert {row["queue"] for row in rows} >= {"root", "root.team0", "root.team0.prod"}
+    assert sum(row["used_gpus"] for row in rows if row["queue"] == "root") * 6 * 3600 == (
+        pytest.approx(20 * 4 * 90, rel=0.03)
+    )
+    assert {row["free_gpus"] for row in rows} == {None}, "others' jobs are not counted"
+    rows = json.loads(call(world, "usage", *period, "-u", "*", "--json")[1])
+    assert all((row["free_gpus"] is None) == (row["queue"] != "root") for row in rows)
+    path = tmp_path / "use.parquet"
+    assert call(world, "usage", *period, "--parquet", str(path))[0] == 0
+    assert parquet.read_table(path).num_rows == len(rows)
+    world.rm.failure = Unavailable("no answer from the ResourceManager")
+    code, out, err = call(world, "usage", *period)
+    assert code == 0
+    assert "Only ended jobs count: no answer from the ResourceManager" in err
+    assert out.splitlines()[0].split() == ["FROM", "QUEUE", "USED", "IN", "VAIN", "WAITING", "FREE"]
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (("--every", "1s"), "more than 2000 intervals"), (("--every", "2d"), "between 0 and 1d00h"),
+        (("--every", "0s"), "between 0"), (("--every", "1h", "--by", "user"), "without --by"),
+        (("--every", "soon"), "--every"),
+    ],
+)  # fmt: skip
+def test_intervals_that_make_no_sense_are_refused(
+    world: World, more: tuple[str, ...], text: str
+) -> None:
+    code, _, err = call(world, "usage", *more)
+    assert code == ExitCode.USAGE
+    assert text in err
 
 
 @pytest.mark.parametrize(

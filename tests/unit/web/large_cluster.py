@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from yarnam.core.accounting.use_over_time import Span, use_over_time
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Closure, Closures, Node, NodeState, NodeStrike, with_cordons
@@ -12,6 +13,7 @@ from yarnam.core.queues.overview.alerts import Alert, AlertKind
 from yarnam.core.queues.overview.cluster_overview import ClusterInfo
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
+from yarnam.web.cluster_pages import UseView
 
 NOW_S = 1_795_000_000.0
 NODE = Resources(512 * 1024, 96, 8)
@@ -121,3 +123,18 @@ ALERTS = (
           "node gpu-031.example.com was struck 3 times within a day by 3 jobs; the last time: CUDA "
           "error: uncorrectable ECC error encountered"),
 )  # fmt: skip
+
+
+def made_use(now_s: float = NOW_S) -> UseView:
+    """A day: the load rises from one job to the next, and some gangs wait half complete."""
+    day_s = 86400.0
+    spans: list[Span] = []
+    for number, queue in enumerate(f"root.research.{team}" for team in TEAMS):
+        for hour in range(0, 24, 2):
+            at_s = now_s - day_s + 3600.0 * hour + 600.0 * number
+            gpus = 20.0 + 15.0 * ((hour * 7 + number * 5) % 9)
+            spans.append(Span(queue, at_s - 5400, at_s, waiting=gpus))
+            spans.append(Span(queue, at_s, at_s + 1200, held_in_vain=gpus / 2))
+            spans.append(Span(queue, at_s + 1200, at_s + 12000, used=gpus))
+    found = use_over_time(spans, now_s - day_s, now_s, 900.0)
+    return UseView(900.0, found, 1552, ("Not counted: 3 ended jobs, the oldest.",))

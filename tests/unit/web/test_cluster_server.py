@@ -24,6 +24,7 @@ from yarnam.core.queues.overview.alerts import Alert, AlertKind, AlertState
 from yarnam.core.queues.overview.cluster_overview import ClusterInfo
 from yarnam.core.queues.queues_now import QueuesNow
 from yarnam.errors import Unavailable, UsageError
+from yarnam.web.cluster_pages import UseView
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
 from yarnam.web.http.http_messages import Request, Response
 from yarnam.web.http.http_server import HttpServer, listen
@@ -49,6 +50,7 @@ def source(**given: Callable[..., Any]) -> ClusterSource:
         "info": lambda: ClusterInfo("gpu-cluster-a", "ACTIVE"),
         "nodes": cluster,
         "strikes": tuple,
+        "use": lambda: UseView(900.0, {}),
         **given,
     }
     return ClusterSource(**sources)

@@ -20,15 +20,16 @@ from yarnam.client import Client, Job, LogPiece, LogSource
 from yarnam.client.monitor.job_history import ALL_USERS
 from yarnam.client.queues.alert_looks import default_file, read_state
 from yarnam.client.queues.queue_view import cluster_info, queues_now
+from yarnam.client.queues.use_history import UseReader
 from yarnam.client.submit.waiting_jobs import read_strikes
 from yarnam.core.accounting import task_names
-from yarnam.core.accounting.job_summary import JobSummary
+from yarnam.core.accounting.job_summary import HistoryFilter, JobSummary
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.queues.overview.alerts import NO_ALERTS, AlertState
 from yarnam.errors import Unavailable, UsageError, YarnamError
-from yarnam.web.cluster_pages import view_of_record
+from yarnam.web.cluster_pages import UseView, view_of_record
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
 from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.http.local_peers import is_own_peer
@@ -42,6 +43,9 @@ PORT = 8265
 """As of Ray's dashboard, which shows the same kind of thing."""
 EVENTS_SHOWN = 60
 HOME = "/"
+USE_FOR_S, USE_STEP_S = 86400.0, 900.0
+USE_RECORDS = 5000
+"""Ended jobs of the last day that are counted."""
 MOST_OPEN = 16
 """Jobs that are looked at at a time."""
 MOST_LOG_READERS = 2
@@ -109,7 +113,7 @@ def cluster_source(client: Client) -> ClusterSource:
     def ended() -> Sequence[JobSummary]:
         return history.jobs(user=ALL_USERS).rows
 
-    views = JobViews(client)
+    views, reader = JobViews(client), UseReader(client, USE_RECORDS)
     return ClusterSource(
         active=active,
         ended=ended,
@@ -119,7 +123,23 @@ def cluster_source(client: Client) -> ClusterSource:
         info=lambda: cluster_info(client.site),
         nodes=client.nodes,
         strikes=lambda: read_strikes(client.site),
+        use=lambda: _use(reader),
     )
+
+
+def _use(reader: UseReader) -> UseView:
+    """The last day, in steps that begin with the clock's."""
+    to_s = (time.time() // USE_STEP_S + 1) * USE_STEP_S
+    found = reader.read(HistoryFilter(), ALL_USERS, (to_s - USE_FOR_S, to_s, USE_STEP_S))
+    notes = []
+    if found.listing.hidden:
+        notes.append(f"Not counted: the ended jobs of {len(found.listing.hidden)} users, who keep "
+                     "their histories to themselves.")  # fmt: skip
+    if found.left_out:
+        notes.append(f"Not counted: {found.left_out} ended jobs, the oldest.")
+    if found.missing:
+        notes.append(f"Not counted: jobs that have not ended: {found.missing}")
+    return UseView(found.step_s, found.queues, found.total_gpus, notes)
 
 
 def _known_alerts(client: Client) -> AlertState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +12,7 @@ from yarnam.cli.rendering.ledger_text import ledger_line
 from yarnam.core.accounting.history_record import HistoryRecord, RunPlacement
 from yarnam.core.accounting.job_summary import HistorySum, JobSummary
 from yarnam.core.accounting.usage import UsageRow
+from yarnam.core.accounting.use_over_time import ROOT, UsePoint
 from yarnam.core.model.printable import duration
 
 HEADERS = (
@@ -166,3 +167,37 @@ def usage_plain(columns: Sequence[str], row: UsageRow) -> dict[str, Any]:
         **sum_plain(row.total),
         "causes": [asdict(one) for one in row.causes],
     }
+
+
+USE_HEADERS = ("FROM", "QUEUE", "USED", "IN VAIN", "WAITING", "FREE")
+
+
+def use_rows(
+    queues: Mapping[str, Sequence[UsePoint]], total_gpus: int | None
+) -> list[dict[str, Any]]:
+    """GPUs over time, for ``--json`` and Parquet. Of the whole cluster alone it is known what is
+    free."""
+    rows: list[dict[str, Any]] = []
+    for queue, points in queues.items():
+        for point in points:
+            free = None
+            if queue == ROOT and total_gpus is not None:
+                free = max(0.0, round(total_gpus - point.used - point.held_in_vain, 3))
+            rows.append(
+                {
+                    "from_s": round(point.at_s, 3),
+                    "queue": queue,
+                    "used_gpus": point.used,
+                    "held_in_vain_gpus": point.held_in_vain,
+                    "waiting_gpus": point.waiting,
+                    "free_gpus": free,
+                }
+            )
+    return sorted(rows, key=lambda row: row["from_s"])
+
+
+def use_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """One interval of one queue under ``USE_HEADERS``."""
+    names = ("used_gpus", "held_in_vain_gpus", "waiting_gpus", "free_gpus")
+    amounts = ("-" if row[name] is None else f"{row[name]:.4g}" for name in names)
+    return (date_time(row["from_s"]), row["queue"], *amounts)
