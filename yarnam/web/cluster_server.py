@@ -59,6 +59,9 @@ within two seconds. The reading continues for the next page."""
 SHOWN_FOR_S = 600.0
 """An answer that cannot be renewed is shown for this long, with its age."""
 
+SLOW_S = 10.0
+"""An answer that is older, while a new one is waited for, is shown with its age."""
+
 MOST_JOBS_KEPT = 16
 """Jobs whose last answer is kept."""
 
@@ -156,12 +159,14 @@ class ClusterServer:
 
     def _nodes_view(self, request: Request, look: _Look) -> NodesView:
         look.begin(self._nodes, self._queues, self._strikes)
-        taken = look.must(self._nodes)
-        now, strikes = look.at(self._queues), look.at(self._strikes)
+        taken, now = look.at(self._nodes), look.at(self._queues)
+        strikes = look.at(self._strikes)
+        if taken is not None:
+            nodes = taken.nodes
+        else:  # Then without the models of their GPUs.
+            nodes = now.all_nodes or now.nodes if now is not None else look.must(self._nodes).nodes
         kind = request.query.get("kind", "")
-        return NodesView(
-            self._now_s(), taken.nodes, now, strikes or (), kind, look.troubles_with(now)
-        )
+        return NodesView(self._now_s(), nodes, now, strikes or (), kind, look.troubles_with(now))
 
     def _jobs_view(self, request: Request, look: _Look) -> JobsView:
         look.begin(self._info, self._queues, self._strikes, self._active, self._ended)
@@ -216,26 +221,30 @@ class _Kept(Generic[T]):
         and Unavailable while nothing is known."""
         self.begin()
         with self._changed:
-            self._changed.wait_for(
-                lambda: not self._is_asking, max(0.0, until_s - time.monotonic())
-            )
+            # After a failure the next answer may take as long: what is known is shown meanwhile.
+            has_just_failed = self._error is not None and time.monotonic() - self._asked_s < SLOW_S
+            if self._answer is None or not has_just_failed:
+                left_s = max(0.0, until_s - time.monotonic())
+                self._changed.wait_for(lambda: not self._is_asking, left_s)
             error = self._error
-            if self._is_asking:
+            if error is None and self._is_asking:
                 error = Unavailable(
                     f"{self.what}: no answer yet", hint="The page tries again by itself."
                 )
-            if error is None and self._answer is not None:
-                return self._answer[1], ""
-            if self._answer is not None and isinstance(error, YarnamError):
-                age_s = time.monotonic() - self._answer[0]
-                is_user = error.blame is Blame.USER
-                if age_s < SHOWN_FOR_S and not is_user:
-                    # A reading that takes longer than a page waits is no trouble in itself.
-                    if self._is_asking and age_s < _SLOW_S:
-                        return self._answer[1], ""
-                    why = error.message.removeprefix(f"{self.what}: ")
-                    return self._answer[1], f"{self.what}: as of {duration(age_s)} ago: {why}"
-            raise error or AssertionError("an answer or an error")
+            if self._answer is None:
+                raise error or AssertionError("an answer or an error")
+            return self._answer[1], self._why_old(error, time.monotonic() - self._answer[0])
+
+    def _why_old(self, error: Exception | None, age_s: float) -> str:
+        """Raises the error if the last answer is too old, or there is none of another kind."""
+        if error is None:
+            return ""
+        if not isinstance(error, YarnamError) or error.blame is Blame.USER or age_s > SHOWN_FOR_S:
+            raise error
+        if self._error is None and age_s < SLOW_S:
+            return ""  # A reading that takes longer than a page waits is no trouble in itself.
+        why = error.message.removeprefix(f"{self.what}: ")
+        return f"{self.what}: as of {duration(age_s)} ago: {why}"
 
     def _run(self) -> None:
         answer = self._answer
@@ -249,10 +258,6 @@ class _Kept(Generic[T]):
             now_s, self._answer = time.monotonic(), answer
             self._error, self._asked_s, self._is_asking = error, now_s, False
             self._changed.notify_all()
-
-
-_SLOW_S = 10.0
-"""An answer that is older is shown with its age."""
 
 
 class _Look:

@@ -282,7 +282,7 @@ def _forecast(job: QueueJob | None, status: JobStatus | None, now_s: float) -> s
             return _until("ends", end.end_at_s, now_s)
         start = status.wait_queue.start if status.wait_queue is not None else None
         if start is not None and start.likely_at_s is not None:
-            return _until("starts", start.likely_at_s, now_s)
+            return _until("likely starts", start.likely_at_s, now_s)
     if job is None:
         return ""
     if job.gang is not None and job.gang.ends_at_s is not None:

@@ -12,6 +12,7 @@ from tests.unit.accounting.records import many, record
 from tests.unit.queues.test_waiting import FULL, job, leaf, now, other
 from tests.unit.web.html_pages import HOSTILE, Page
 from tests.unit.web.job_values import NOW_S, running, with_every_text
+from tests.unit.web.large_cluster import large_cluster, made_use
 from yarnam.core.accounting.job_summary import summary_of
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.resources import Resources
@@ -21,6 +22,7 @@ from yarnam.web.cluster_pages import (
     ENDED_SHOWN,
     JobFilter,
     JobsView,
+    UseView,
     jobs_page,
     problem_page,
     queues_page,
@@ -91,6 +93,19 @@ def test_queues_show_shares_and_why_jobs_wait() -> None:
     lines = f'data-column="Why, and what would start it">{escape(wait.reason)}\n'
     lines += f"{escape(wait.change)}</td>"
     assert lines in page.decode(), "each on a line of its own"
+
+
+def test_queues_show_their_use_over_time() -> None:
+    seen, use = large_cluster(10, 20), made_use()
+    page = queues_page(seen, (), use).decode()
+    charts = page[page.index('id="use"') : page.index('id="waiting"')]
+    assert charts.count("<figure>") == 1 + len(seen.root.children[0].children)
+    assert charts.count('class="limit"') == 1, "of the whole cluster alone it is known"
+    assert "root: on average" in charts
+    assert "Not counted: 3 ended jobs, the oldest." in charts
+    assert 'id="use"' not in queues_page(seen, (), UseView(900.0, {})).decode()
+    paths = re.findall(r' d="M([^"]+)"', charts)
+    assert all(0 <= float(y) <= 200 for path in paths for y in re.findall(r"\S+ (\S+)", path))
 
 
 def test_under_the_capacity_scheduler_queues_show_capacities() -> None:

@@ -19,7 +19,7 @@ from tests.unit.queues.test_waiting import now
 from tests.unit.web.job_values import APPLICATION, NOW_S, running
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import JobStatus
-from yarnam.core.model.snapshot import NodeStrike
+from yarnam.core.model.snapshot import ClusterSnapshot, NodeStrike
 from yarnam.core.queues.overview.alerts import Alert, AlertKind, AlertState
 from yarnam.core.queues.overview.cluster_overview import ClusterInfo
 from yarnam.core.queues.queues_now import QueuesNow
@@ -160,6 +160,21 @@ def test_an_answer_that_cannot_be_renewed_is_shown_with_its_age(
     assert text in body
     assert text in get(pages, "/")[1]
     assert text in get(pages, "/nodes")[1]
+
+
+def test_nodes_are_shown_without_their_models_while_these_are_not_known() -> None:
+    def away() -> ClusterSnapshot:
+        raise Unavailable("the inventory does not answer")
+
+    status, body = get(server(nodes=away), "/nodes")
+    assert status == 200
+    assert "The nodes cannot be read: the inventory does not answer" in body
+    assert body.count('<th scope="row"') == len(now().nodes)
+
+    def all_away() -> QueuesNow:
+        raise Unavailable("nor does YARN")
+
+    assert get(server(nodes=away, queues=all_away), "/nodes")[0] == 502
 
 
 def test_what_zookeeper_does_not_tell_is_said_on_each_page() -> None:

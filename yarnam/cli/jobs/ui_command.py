@@ -128,8 +128,8 @@ def cluster_source(client: Client) -> ClusterSource:
 
 
 def _use(reader: UseReader) -> UseView:
-    """The last day, in steps that begin with the clock's."""
-    to_s = (time.time() // USE_STEP_S + 1) * USE_STEP_S
+    """The last day. The last step ends now: all of it is over."""
+    to_s = time.time()
     found = reader.read(HistoryFilter(), ALL_USERS, (to_s - USE_FOR_S, to_s, USE_STEP_S))
     notes = []
     if found.listing.hidden:

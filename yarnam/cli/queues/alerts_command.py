@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -84,4 +83,9 @@ def _print(
 
 
 def _plain(alert: Alert) -> dict[str, Any]:
-    return {**asdict(alert), "kind": alert.kind.value}
+    return {
+        "kind": alert.kind.value,
+        "subject": alert.subject,
+        "since_s": alert.since_s,
+        "text": alert.text,
+    }
