@@ -21,10 +21,12 @@ from yarnam.adapters.zookeeper.inventory_store import ZooKeeperInventoryStore
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.adapters.zookeeper.node_hints import (
     HINT_LIFE_S,
+    MAX_REASON_BYTES,
     MOST_AT_ONCE,
     MOST_CHILDREN,
     REPEAT_S,
     ZooKeeperHints,
+    recent_strikes,
 )
 from yarnam.core.model.events import Event, NodesSuspected
 from yarnam.core.model.ids import NodeId
@@ -76,6 +78,23 @@ class Listener:
         while sorted(self.heard()) != sorted(nodes):
             assert time.monotonic() < deadline, self.heard()
             time.sleep(0.02)
+
+
+@pytest.mark.zookeeper
+def test_an_administrator_reads_who_struck_a_node_and_why(open_gate: OpenGate) -> None:
+    gate = open_gate()
+    first, second, long = (f"application_1700000000000_000{k}" for k in (1, 2, 3))
+    assert recent_strikes(gate.connected(), time.time()) == ()
+    Listener(gate, first).hints.share(N1, "ECC error")
+    Listener(gate, second).hints.share(N2, "slow links")
+    Listener(gate, long).hints.share(N1, "x" * (MAX_REASON_BYTES + 1))
+    Listener(gate, "no application").hints.share(N3, "forged")
+    found = recent_strikes(gate.connected(), time.time())
+    assert [one.at_s for one in found] == sorted((one.at_s for one in found), reverse=True)
+    assert {(one.node, one.job, one.why) for one in found} == {
+        (N1, first, "ECC error"), (N2, second, "slow links"), (N1, long, ""),
+    }  # fmt: skip
+    assert recent_strikes(gate.connected(), time.time() + HINT_LIFE_S) == ()
 
 
 @pytest.mark.long

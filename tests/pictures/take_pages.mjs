@@ -7,16 +7,16 @@ import {openBrowser} from "../integration/open_browser.mjs";
 const [modules, folder, ...files] = process.argv.slice(2);
 const browser = await openBrowser(modules);
 for (const file of files) {
+  const name = path.basename(file, ".html");
   for (const scheme of ["light", "dark"]) {
     const page = await browser.newPage();
     // A page in a file has no server to renew itself from.
     await page.setJavaScriptEnabled(false);
-    await page.setViewport({width: 1100, height: 700});
+    await page.setViewport({width: 1100, height: name.startsWith("ui") ? 1000 : 700});
     await page.emulateMediaFeatures([{name: "prefers-color-scheme", value: scheme}]);
     await page.goto(pathToFileURL(file).href);
-    const name = path.basename(file, ".html");
     await page.screenshot({path: `${folder}/${name}-${scheme}.webp`, type: "webp", quality: 70,
-      fullPage: name !== "ui"});
+      fullPage: !name.startsWith("ui")});
     await page.close();
   }
 }

@@ -14,13 +14,15 @@ from dataclasses import replace
 from math import exp
 from pathlib import Path
 
-from tests.pictures.scenes import APPLICATION, NOW_S, RUNNING, WAITING, queues
+from tests.pictures.scenes import APPLICATION, NOW_S, RUNNING, WAITING
 from tests.unit.accounting.records import many
+from tests.unit.web.large_cluster import ALERTS, INFO, STRIKES, large_cluster, made_use
 from yarnam.core.accounting.job_summary import summary_of
 from yarnam.core.model.metrics import Measured
 from yarnam.web.cluster_pages import JobFilter, JobsView, jobs_page, queues_page
 from yarnam.web.job_page import JobView, job_page
 from yarnam.web.log_page import LogChoice, LogsView, LogText, log_page
+from yarnam.web.overview_pages import ClusterView, NodesView, nodes_page
 from yarnam.web.training_series import Series
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
@@ -54,9 +56,9 @@ def _busy() -> JobView:
 
 def html_pages() -> dict[str, bytes]:
     """The pages by the names of their pictures."""
-    listed = JobsView(
-        NOW_S, [RUNNING, WAITING], [summary_of(each) for each in many(8)], JobFilter("", "", ""), []
-    )
+    seen, ended = large_cluster(), [summary_of(each) for each in many(8)]
+    cluster = ClusterView(INFO, seen, STRIKES, ALERTS)
+    listed = JobsView(NOW_S, [RUNNING, WAITING], ended, JobFilter("", "", ""), [], cluster)
     chosen = LogChoice("processes", 0, None)
     logs = LogsView(
         APPLICATION, "resnet", True, chosen, "/", NOW_S, [LogText("rank 0 on gpu-03", LOG)],
@@ -65,7 +67,8 @@ def html_pages() -> dict[str, bytes]:
     return {
         "job-page": job_page(_busy()),
         "ui": jobs_page(listed),
-        "ui-queues": queues_page(queues()),
+        "ui-nodes": nodes_page(NodesView(NOW_S, seen.nodes, seen, STRIKES)),
+        "ui-queues": queues_page(seen, (), made_use()),
         "log-page": log_page(logs),
     }
 
