@@ -128,7 +128,8 @@ def _over_time(
                 and (not filters.queue or in_queue)
             )
 
-        found = use_history.UseReader(client).read(filters, user, (from_s, to_s, step_s), counts)
+        reader = use_history.UseReader(client.site, client.history)
+        found = reader.read(filters, user, (from_s, to_s, step_s), counts)
     note_gaps(found.listing)
     if found.left_out:
         print_note(f"{found.left_out} older jobs do not count: choose a shorter period.")

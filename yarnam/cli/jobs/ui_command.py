@@ -113,7 +113,7 @@ def cluster_source(client: Client) -> ClusterSource:
     def ended() -> Sequence[JobSummary]:
         return history.jobs(user=ALL_USERS).rows
 
-    views, reader = JobViews(client), UseReader(client, USE_RECORDS)
+    views, reader = JobViews(client), UseReader(client.site, history, USE_RECORDS)
     return ClusterSource(
         active=active,
         ended=ended,

@@ -22,8 +22,8 @@ from yarnam.core.queues.queues_now import QueueJob
 from yarnam.errors import YarnamError
 
 if TYPE_CHECKING:
-    from yarnam.client.api import Client
-    from yarnam.client.monitor.job_history import Listing
+    from yarnam.client.monitor.job_history import JobHistory, Listing
+    from yarnam.client.site import Site
 
 MOST_RECORDS = 20_000
 """Records that one answer reads, of the jobs that ended last: each is a file of its own until it is
@@ -49,8 +49,9 @@ class UseHistory:
 class UseReader:
     """Remembers what records say, which never changes. Thread-safe."""
 
-    def __init__(self, client: Client, most: int = MOST_RECORDS) -> None:
-        self._client = client
+    def __init__(self, site: Site, history: JobHistory, most: int = MOST_RECORDS) -> None:
+        self._site = site
+        self._history = history
         self._most = most
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], tuple[Span, ...]] = {}
@@ -66,12 +67,12 @@ class UseReader:
         ``counts``. Raises Unavailable if HDFS does not answer."""
         from_s, to_s, step_s = period
         # A job that ended after the period may have run in it.
-        listing = self._client.history.jobs(replace(chosen, since_s=from_s, until_s=None), user)
+        listing = self._history.jobs(replace(chosen, since_s=from_s, until_s=None), user)
         rows = [row for row in listing.rows if row.submitted_at_s < to_s]
         spans = [span for one in self._spans(rows[: self._most]) for span in one]
         total, missing = None, ""
         try:
-            now = queues_now(self._client.site)
+            now = queues_now(self._site)
         except YarnamError as error:
             missing = error.message
         else:
@@ -88,7 +89,7 @@ class UseReader:
             wanted = {(row.user, row.key) for row in rows}
             self._known = {key: one for key, one in self._known.items() if key in wanted}
             unknown = [row for row in rows if (row.user, row.key) not in self._known]
-            for record in self._client.history.records(unknown):
+            for record in self._history.records(unknown):
                 # A record that names another user is none of his.
                 if (record.user, record.key) in wanted:
                     self._known[record.user, record.key] = spans_of(record)
