@@ -119,7 +119,7 @@ def queues_page(now: QueuesNow, troubles: Sequence[str] = (), use: UseView | Non
 
 
 def _use_charts(use: UseView, now: QueuesNow) -> list[UseChart]:
-    """Of the whole cluster, and of the leaf queues with the most use."""
+    """Draw the whole cluster, and the leaf queues with the most use."""
     sums = {
         name: sum(point.used + point.held_in_vain + point.waiting for point in points)
         for name, points in use.queues.items()

@@ -127,22 +127,22 @@ class ClusterServer:
 
     def _body(self, request: Request) -> bytes | None:
         path = request.path.rstrip("/")
-        look = _Look(time.monotonic() + self._limit_s)
+        parts = _PageParts(time.monotonic() + self._limit_s)
         if path == "":
-            return jobs_page(self._jobs_view(request, look))
+            return jobs_page(self._jobs_view(request, parts))
         if path == "/queues":
-            look.begin(self._queues, self._use)
-            now, use = look.must(self._queues), look.at(self._use)
-            return queues_page(now, look.troubles_with(now), use)
+            parts.begin(self._queues, self._use)
+            now, use = parts.must(self._queues), parts.at(self._use)
+            return queues_page(now, parts.troubles_with(now), use)
         if path == "/nodes":
-            return nodes_page(self._nodes_view(request, look))
+            return nodes_page(self._nodes_view(request, parts))
         found = _JOB.fullmatch(path)
         if found is None:
             return None
         if not found[2]:
-            view = look.must(self._job(found[1]))
-            if look.troubles:
-                raise Unavailable(look.troubles[0], hint="The page tries again by itself.")
+            view = parts.must(self._job(found[1]))
+            if parts.troubles:
+                raise Unavailable(parts.troubles[0], hint="The page tries again by itself.")
             return job_page(view)
         chosen = log_choice(request.query)
         return None if chosen is None else log_page(self._source.logs(found[1], chosen))
@@ -157,29 +157,29 @@ class ClusterServer:
                 self._jobs.pop(next(iter(self._jobs)))
             return kept
 
-    def _nodes_view(self, request: Request, look: _Look) -> NodesView:
-        look.begin(self._nodes, self._queues, self._strikes)
-        taken, now = look.at(self._nodes), look.at(self._queues)
-        strikes = look.at(self._strikes)
+    def _nodes_view(self, request: Request, parts: _PageParts) -> NodesView:
+        parts.begin(self._nodes, self._queues, self._strikes)
+        taken, now = parts.at(self._nodes), parts.at(self._queues)
+        strikes = parts.at(self._strikes)
         if taken is not None:
             nodes = taken.nodes
         else:  # Then without the models of their GPUs.
-            nodes = now.all_nodes or now.nodes if now is not None else look.must(self._nodes).nodes
+            nodes = now.all_nodes or now.nodes if now is not None else parts.must(self._nodes).nodes
         kind = request.query.get("kind", "")
-        return NodesView(self._now_s(), nodes, now, strikes or (), kind, look.troubles_with(now))
+        return NodesView(self._now_s(), nodes, now, strikes or (), kind, parts.troubles_with(now))
 
-    def _jobs_view(self, request: Request, look: _Look) -> JobsView:
-        look.begin(self._info, self._queues, self._strikes, self._active, self._ended)
-        info, now = look.at(self._info), look.at(self._queues)
-        strikes = look.at(self._strikes)
-        active, ended = look.at(self._active), look.at(self._ended)
+    def _jobs_view(self, request: Request, parts: _PageParts) -> JobsView:
+        parts.begin(self._info, self._queues, self._strikes, self._active, self._ended)
+        info, now = parts.at(self._info), parts.at(self._queues)
+        strikes = parts.at(self._strikes)
+        active, ended = parts.at(self._active), parts.at(self._ended)
         given = request.query
         chosen = JobFilter(
             given.get("queue", "").strip(), given.get("user", "").strip(), given.get("state", "")
         )
         alerts = self._observed(now, strikes)
         cluster = ClusterView(info, now, strikes or (), alerts)
-        troubles = look.troubles_with(now)
+        troubles = parts.troubles_with(now)
         return JobsView(self._now_s(), active or (), ended or (), chosen, troubles, cluster)
 
     def _observed(
@@ -209,7 +209,7 @@ class _Kept(Generic[T]):
         self._answer: tuple[float, T] | None = None
 
     def begin(self) -> None:
-        """Ask, unless the last answer is fresh enough; returns at once."""
+        """Start a reading, unless the last answer is fresh enough or one is under way."""
         with self._changed:
             if self._is_asking or time.monotonic() - self._asked_s < self._for_s:
                 return
@@ -242,7 +242,7 @@ class _Kept(Generic[T]):
         if not isinstance(error, YarnamError) or error.blame is Blame.USER or age_s > SHOWN_FOR_S:
             raise error
         if self._error is None and age_s < SLOW_S:
-            return ""  # A reading that takes longer than a page waits is no trouble in itself.
+            return ""  # A reading may take longer than a page waits.
         why = error.message.removeprefix(f"{self.what}: ")
         return f"{self.what}: as of {duration(age_s)} ago: {why}"
 
@@ -260,7 +260,7 @@ class _Kept(Generic[T]):
             self._changed.notify_all()
 
 
-class _Look:
+class _PageParts:
     """What one page asks for, all of it by one time."""
 
     def __init__(self, until_s: float) -> None:
@@ -287,6 +287,6 @@ class _Look:
             return None
 
     def troubles_with(self, now: QueuesNow | None) -> list[str]:
-        """What is missing of the page."""
+        """Everything that the page lacks."""
         more = now.troubles if now is not None else ()
         return [*self.troubles, *(f"Missing: {trouble}" for trouble in more)]

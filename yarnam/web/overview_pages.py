@@ -84,7 +84,7 @@ class ShownNode:
 class LongWait:
     job: QueueJob
     wait: Wait
-    place: str
+    location: str
     forecast: str
 
 
@@ -98,7 +98,7 @@ class ActiveJob:
     queue: str
     state: str
     gpus: int | None
-    place: str
+    location: str
     forecast: str
     age_s: float | None
     training: JobStatus | None
@@ -107,7 +107,7 @@ class ActiveJob:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What the template of the first page shows of the cluster."""
+    """The cluster as the template of the first page shows it."""
 
     info: ClusterInfo | None
     use: GpuUse | None = None
@@ -195,8 +195,8 @@ def active_jobs(
         if passes(facts.queue, facts.user, _state(jobs.get(name), statuses.get(name))):
             chosen.append(name)
     newest = sorted(chosen, key=_number, reverse=True)[:most]
-    places = _Places(now)
-    rows = [_active(name, jobs.get(name), statuses.get(name), places, now_s) for name in newest]
+    positions = _QueuePositions(now)
+    rows = [_active(name, jobs.get(name), statuses.get(name), positions, now_s) for name in newest]
     return rows, len(chosen)
 
 
@@ -208,7 +208,7 @@ def _active(
     application: str,
     job: QueueJob | None,
     status: JobStatus | None,
-    places: _Places,
+    positions: _QueuePositions,
     now_s: float,
 ) -> ActiveJob:
     facts = status or job
@@ -221,7 +221,7 @@ def _active(
         facts.queue,
         _state(job, status),
         _gpus(job, status),
-        _place(job, status, places),
+        _location(job, status, positions),
         _forecast(job, status, now_s),
         now_s - submitted_at_s if submitted_at_s else None,
         status if status is not None and status.step is not None else None,
@@ -242,7 +242,7 @@ def _gpus(job: QueueJob | None, status: JobStatus | None) -> int | None:
     return held or None
 
 
-class _Places:
+class _QueuePositions:
     """Where waiting jobs stand in the wait queue, for some of them."""
 
     def __init__(self, now: QueuesNow | None) -> None:
@@ -259,7 +259,7 @@ class _Places:
         return f"{found.ahead} ahead" if found.ahead else "next"
 
 
-def _place(job: QueueJob | None, status: JobStatus | None, places: _Places) -> str:
+def _location(job: QueueJob | None, status: JobStatus | None, positions: _QueuePositions) -> str:
     names: list[str] = []
     if status is not None:
         names = [task.node for task in status.tasks if task.node]
@@ -272,7 +272,7 @@ def _place(job: QueueJob | None, status: JobStatus | None, places: _Places) -> s
     queue = status.wait_queue if status is not None else None
     if queue is not None:
         return f"{queue.ahead} ahead" if queue.ahead else "next"
-    return places.of(job) if job is not None and job.stage is not Stage.RUNNING else ""
+    return positions.of(job) if job is not None and job.stage is not Stage.RUNNING else ""
 
 
 def _forecast(job: QueueJob | None, status: JobStatus | None, now_s: float) -> str:
@@ -297,10 +297,12 @@ def _until(verb: str, at_s: float, now_s: float) -> str:
 
 
 def _longest(waiting: Sequence[QueueJob], now: QueuesNow) -> list[LongWait]:
-    places = _Places(now)
+    positions = _QueuePositions(now)
     longest = sorted(waiting, key=lambda job: (job.since_s, job.application))[:MOST_WAITING]
     return [
-        LongWait(job, why_waiting(job, now), places.of(job), _forecast(job, None, now.taken_at_s))
+        LongWait(
+            job, why_waiting(job, now), positions.of(job), _forecast(job, None, now.taken_at_s)
+        )
         for job in longest
     ]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.client.world import World
 from yarnam.cli.shell import Shell, run
-from yarnam.client.queues import alert_looks
+from yarnam.client.queues import alert_check
 from yarnam.core.model.snapshot import NodeStrike
 from yarnam.errors import ExitCode, Unavailable
 
@@ -44,7 +44,7 @@ def admin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Admin:
     made = Admin(World(tmp_path / "world"), tmp_path, capsys)
-    monkeypatch.setattr(alert_looks, "read_strikes", made.read)
+    monkeypatch.setattr(alert_check, "read_strikes", made.read)
     return made
 
 
@@ -113,7 +113,7 @@ def test_another_file_is_refused_and_kept(admin: Admin, content: str, text: str)
 
 
 def test_two_looks_at_a_time_do_not_share_a_file(admin: Admin) -> None:
-    with alert_looks.own_state(admin.file):
+    with alert_check.own_state(admin.file):
         code, _, said = admin.look("--once")
     assert code == ExitCode.UNAVAILABLE
     assert "another `yarnam alerts --once` uses" in said

@@ -33,7 +33,7 @@ from yarnam.cli.shell import Shell, run
 from yarnam.client import Client, Job, LogPiece
 from yarnam.client.environments.programs.environment_probe import MARK
 from yarnam.client.planning.snapshot_file import save_snapshot
-from yarnam.client.queues import alert_looks, maintenance
+from yarnam.client.queues import alert_check, maintenance
 from yarnam.client.site import Site
 from yarnam.client.submit import waiting_jobs
 from yarnam.cluster.cluster_paths import ClusterPaths
@@ -324,7 +324,7 @@ def alerts(stage: Stage) -> list[str]:
     """Strikes that another user has written."""
     node = stage.world.rm.nodes[0].node_id
     made = tuple(NodeStrike(node, TEXT, time.time() - k, TEXT) for k in range(3))
-    stage.patch.setattr(alert_looks, "read_strikes", lambda site: made)
+    stage.patch.setattr(alert_check, "read_strikes", lambda site: made)
     return []
 
 

@@ -131,8 +131,8 @@ def _over_time(
         reader = use_history.UseReader(client.site, client.history)
         found = reader.read(filters, user, (from_s, to_s, step_s), counts)
     note_gaps(found.listing)
-    if found.left_out:
-        print_note(f"{found.left_out} older jobs do not count: choose a shorter period.")
+    if found.omitted:
+        print_note(f"{found.omitted} older jobs do not count: choose a shorter period.")
     if found.missing:
         print_note(f"Only ended jobs count: {found.missing}")
     is_all = own == ALL_USERS and not (filters.queue or filters.state or filters.name)

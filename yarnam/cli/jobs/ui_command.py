@@ -18,7 +18,7 @@ from yarnam.cli.rendering.event_text import event_text
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.client import Client, Job, LogPiece, LogSource
 from yarnam.client.monitor.job_history import ALL_USERS
-from yarnam.client.queues.alert_looks import default_file, read_state
+from yarnam.client.queues.alert_check import default_file, read_state
 from yarnam.client.queues.queue_view import cluster_info, queues_now
 from yarnam.client.queues.use_history import UseReader
 from yarnam.client.submit.waiting_jobs import read_strikes
@@ -135,8 +135,8 @@ def _use(reader: UseReader) -> UseView:
     if found.listing.hidden:
         notes.append(f"Not counted: the ended jobs of {len(found.listing.hidden)} users, who keep "
                      "their histories to themselves.")  # fmt: skip
-    if found.left_out:
-        notes.append(f"Not counted: {found.left_out} ended jobs, the oldest.")
+    if found.omitted:
+        notes.append(f"Not counted: {found.omitted} ended jobs, the oldest.")
     if found.missing:
         notes.append(f"Not counted: jobs that have not ended: {found.missing}")
     return UseView(found.step_s, found.queues, found.total_gpus, notes)

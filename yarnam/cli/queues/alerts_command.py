@@ -15,7 +15,7 @@ from yarnam.core.queues.overview.alerts import Alert
 from yarnam.errors import ExitCode
 
 with on_first_use():
-    from yarnam.client.queues import alert_looks
+    from yarnam.client.queues import alert_check
 
 ACTIVE = 1
 """The exit code while an alert is active."""
@@ -40,28 +40,28 @@ def command(ctx: click.Context, once: bool, state: Path | None, as_json: bool) -
     --once the active alerts are listed, and nothing is remembered. Exits with 0 if no alert is
     active, with 1 if one is, and with 69 if a part of the cluster could not be read.
     """
-    path = state or alert_looks.default_file()
+    path = state or alert_check.default_file()
     with open_client(ctx) as client:
         if not once:
-            found = alert_looks.look(client.site, alert_looks.read_state(client.site, path))
+            found = alert_check.check_alerts(client.site, alert_check.read_state(client.site, path))
             _print(found, found.step.state.active, (), as_json)
             return _exit_code(found)
-        with alert_looks.own_state(path):
-            found = alert_looks.look(client.site, alert_looks.read_state(client.site, path))
+        with alert_check.own_state(path):
+            found = alert_check.check_alerts(client.site, alert_check.read_state(client.site, path))
             # Said before it is remembered: what could not be printed is said the next time.
             _print(found, found.step.said, found.step.cleared, as_json)
-            alert_looks.write_state(client.site, path, found.step.state)
+            alert_check.write_state(client.site, path, found.step.state)
             return _exit_code(found)
 
 
-def _exit_code(found: alert_looks.AlertLook) -> int:
+def _exit_code(found: alert_check.AlertCheck) -> int:
     if found.missing:
         return int(ExitCode.UNAVAILABLE)
     return ACTIVE if found.step.state.active else 0
 
 
 def _print(
-    found: alert_looks.AlertLook, said: Iterable[Alert], cleared: Iterable[Alert], as_json: bool
+    found: alert_check.AlertCheck, said: Iterable[Alert], cleared: Iterable[Alert], as_json: bool
 ) -> None:
     if as_json:
         step = found.step

@@ -144,7 +144,7 @@ def _expected_by_s(ticket: Ticket, report: QueueReport, waiting: TicketList) -> 
 
 
 def cluster_info(site: Site) -> ClusterInfo:
-    """What the ResourceManager says of itself; its name is the id of the cluster where the site has
+    """The ResourceManager's report on itself; its name is the id of the cluster where the site has
     one, else its address. Raises Unavailable."""
     info = site.rm.info()
     settings = read_settings(site.conf_dir, "yarn-site.xml")

@@ -40,7 +40,7 @@ class UseHistory:
     queues: Mapping[str, tuple[UsePoint, ...]]
     listing: Listing
     total_gpus: int | None = None
-    left_out: int = 0
+    omitted: int = 0
     """Ended jobs whose records were too many to read."""
     missing: str = ""
     """Why jobs that have not ended do not count; empty if they do."""
@@ -81,8 +81,8 @@ class UseReader:
             living = (job for job in now.jobs if counts(job))
             spans += spans_now(living, min(to_s, time.time()))
         found = use_over_time(spans, from_s, to_s, step_s, total)
-        left_out = max(0, len(rows) - self._most)
-        return UseHistory(from_s, step_s, found, listing, total, left_out, missing)
+        omitted = max(0, len(rows) - self._most)
+        return UseHistory(from_s, step_s, found, listing, total, omitted, missing)
 
     def _spans(self, rows: Sequence[JobSummary]) -> list[tuple[Span, ...]]:
         with self._lock:

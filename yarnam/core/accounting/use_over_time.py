@@ -14,8 +14,8 @@ from yarnam.core.queues.queues_now import QueueJob, Stage
 ROOT = "root"
 MOST_POINTS = 2000
 MOST_QUEUES = 200
-"""Queues that are told apart, those with the most GPU time: a name in a record is its user's
-word."""
+"""The most queues that are counted separately, by GPU time: any user can write a name into a
+record."""
 MOST_LEVELS = 12
 
 
@@ -44,7 +44,7 @@ class UsePoint:
 
 
 def spans_of(record: HistoryRecord) -> tuple[Span, ...]:
-    """What an ended job held and wanted. Which of it was in vain, and which pause was a wait, is
+    """An ended job's GPUs, held and wanted. Which of it was in vain, and which pause was a wait, is
     read from its attempts; the sums are those of its ledger."""
     pieces = list(_pieces(record))
     vain = [holding.gpus > 0 and is_vain for _, _, holding, is_vain in pieces]
@@ -155,8 +155,8 @@ def _with_those_above(queue: str) -> list[str]:
 
 
 class _Sums:
-    """Three amounts in ``count`` intervals. A span costs the same however long it is: what goes on
-    through whole intervals is noted where it begins and ends. Lives inside one call."""
+    """Three amounts in ``count`` intervals. A span costs the same however long it is: whole
+    intervals are noted by its beginning and its end. Lives inside one call."""
 
     def __init__(self, count: int) -> None:
         self._within = [[0.0] * count for _ in range(3)]

@@ -1,1 +1,1 @@
-"""What an administrator looks for: GPUs in use and out of use, nodes, alerts."""
+"""The administrator's view: GPUs in use and out of use, nodes, alerts."""

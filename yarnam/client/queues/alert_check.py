@@ -29,7 +29,8 @@ from yarnam.wire.codec import decode, to_plain
 
 KIND, VERSION = "yarnam-alerts", 1
 MAX_BYTES = 8 << 20
-"""Of the file: a thousand alerts and two thousand strikes with their texts are some 2 MB."""
+"""The largest file that is read: a thousand alerts and two thousand strikes with their texts are
+some 2 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,15 @@ class AlertFile:
 
 
 @dataclass(frozen=True, slots=True)
-class AlertLook:
+class AlertCheck:
     """What one look found, and which parts it could not read."""
 
     step: AlertStep
     missing: tuple[str, ...] = ()
 
 
-def look(site: Site, previous: AlertState) -> AlertLook:
-    """Look at the cluster once. Raises Unavailable if the ResourceManager does not answer."""
+def check_alerts(site: Site, previous: AlertState) -> AlertCheck:
+    """Check the cluster once. Raises Unavailable if the ResourceManager does not answer."""
     now = queues_now(site)
     missing = list(now.troubles)
     strikes: tuple[NodeStrike, ...] | None = None
@@ -59,7 +60,7 @@ def look(site: Site, previous: AlertState) -> AlertLook:
         strikes = read_strikes(site)
     except YarnamError as error:
         missing.append(f"strikes against nodes are not known: {error.message}")
-    return AlertLook(step_alerts(previous, observe(now, strikes), now.taken_at_s), tuple(missing))
+    return AlertCheck(step_alerts(previous, observe(now, strikes), now.taken_at_s), tuple(missing))
 
 
 def default_file(environ: Mapping[str, str] = os.environ) -> Path:
