@@ -35,7 +35,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         events="List the events of a job.",
         explain="Show why a job failed.",
         tensorboard="Run TensorBoard over a job's event files on HDFS.",
-        ui="Show all jobs and queues in a browser.",
+        ui="Show the cluster, its nodes, queues and jobs in a browser.",
     )
     + _section(
         "control",

@@ -1,4 +1,4 @@
-"""``yarnam ui``: all jobs and queues in a browser."""
+"""``yarnam ui``: the cluster in a browser."""
 
 from __future__ import annotations
 
@@ -66,10 +66,11 @@ LOGS_WAIT_S = 60.0
 @json_option
 @click.pass_context
 def command(ctx: click.Context, port: int, address: str, as_json: bool) -> int:
-    """Show all jobs and queues in a browser until Ctrl-C.
+    """Show the cluster, its nodes, queues and jobs in a browser until Ctrl-C.
 
-    The pages list active and ended jobs with filters by queue, user and state, the queues with the
-    reason why each job waits, and each job's own page. They only read. Open the printed address:
+    The first page has alerts, the GPUs by queue, who waits longest and why, nodes in trouble, and
+    active and ended jobs with filters by queue, user and state. Others list all nodes, the queues
+    with the reason why each job waits, and each job. They only read. Open the printed address:
     its token lets your browser in, and programs of other users are refused. From another machine,
     forward the port by SSH.
     """
@@ -90,7 +91,7 @@ def command(ctx: click.Context, port: int, address: str, as_json: bool) -> int:
             print_json_line({"url": url})
         else:
             print_line(url)
-            print_note("Showing all jobs and queues there until Ctrl-C.")
+            print_note("Showing the cluster there until Ctrl-C.")
         try:
             http.serve()
         except Terminated:
