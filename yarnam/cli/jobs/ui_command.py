@@ -68,11 +68,11 @@ LOGS_WAIT_S = 60.0
 def command(ctx: click.Context, port: int, address: str, as_json: bool) -> int:
     """Show the cluster, its nodes, queues and jobs in a browser until Ctrl-C.
 
-    The first page has alerts, the GPUs by queue, the longest waits with their reasons, nodes in trouble, and
-    active and ended jobs with filters by queue, user and state. Others list all nodes, the queues
-    with the reason why each job waits, and each job. They only read. Open the printed address:
-    its token lets your browser in, and programs of other users are refused. From another machine,
-    forward the port by SSH.
+    The first page has alerts, the GPUs by queue, the longest waits with their reasons, nodes in
+    trouble, and active and ended jobs with filters by queue, user and state. Others list all nodes,
+    the queues with the reason why each job waits, and each job. They only read. Open the printed
+    address: its token lets your browser in, and programs of other users are refused. From another
+    machine, forward the port by SSH.
     """
     _check_loopback(address)
     with open_client(ctx) as client:
