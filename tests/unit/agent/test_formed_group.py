@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from yarnam.agent.launch.formed_group import FormedGroup, GroupFile, LaunchedGroup
-from yarnam.agent.programs.gloo_rendezvous import GROUP_FILE
+from yarnam.agent.launch.formed_group import GROUP_FILE, FormedGroup, GroupFile, LaunchedGroup
+from yarnam.agent.programs import gloo_rendezvous
 
 LIMIT_S = 20.0
 
@@ -60,6 +60,10 @@ def until(source: LaunchedGroup, pid: int, group: FormedGroup) -> None:
     while source.read(pid) != group:
         assert time.monotonic() < deadline, source.read(pid)
         time.sleep(0.05)
+
+
+def test_both_sides_name_the_same_file() -> None:
+    assert gloo_rendezvous.GROUP_FILE == GROUP_FILE
 
 
 def test_each_start_of_a_launchers_workers_is_a_group(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from yarnam.agent.launch.process_activity import tree
-from yarnam.agent.programs.gloo_rendezvous import GROUP_FILE
 
+GROUP_FILE = ".yarnam-group"
+"""As in ``yarnam.agent.programs.gloo_rendezvous``, which stands alone and would load a server."""
 _FIRST_WORKER = (b"LOCAL_RANK", b"0")
 _TASKS = b"GROUP_WORLD_SIZE"
 
