@@ -70,6 +70,7 @@ def until_adopted(world: FaultWorld, job: Job, attempt: int) -> JobStatus:
     return world.until(job, is_heard, f"steps by AM attempt {attempt}")
 
 
+@pytest.mark.shapes
 @pytest.mark.parametrize("part", [AM, JAVA_AM], ids=["python", "java"])
 def test_no_process_restarts_and_no_step_is_lost(
     world: FaultWorld, tmp_path: Path, part: str

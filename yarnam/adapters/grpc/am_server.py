@@ -62,7 +62,7 @@ silence meanwhile does not count."""
 
 
 ADOPTION_LIMIT_S = 30.0
-"""For the agents of an earlier AM attempt to find this one. They look every 5 s at most
+"""For the agents of an earlier AM attempt to find this one. They look every 15 s at least
 (``yarnam.agent.mailbox.am_search``)."""
 
 LEAVE_NUMBER = (1 << 63) - 1

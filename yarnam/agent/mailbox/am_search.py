@@ -59,7 +59,7 @@ def search_pause_s(silent_s: float) -> float:
     or, when the node was lost, after minutes; a look costs 0.3 s of CPU."""
     if silent_s < 20.0:
         return 2.0
-    return 5.0 if silent_s < 300.0 else 15.0
+    return 5.0 if silent_s < 300.0 else 10.0
 
 
 async def find_am(job_dir: str, application: str, env: Mapping[str, str]) -> AmSighting | None:
