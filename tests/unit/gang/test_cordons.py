@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.gang.play import Play, job, of, stopped
+from yarnam.core.gang import describe
 from yarnam.core.model.actions import AskContainer, ReleaseContainer, StopTask
 from yarnam.core.model.events import CordonedNode, NodeLeaving, NodesCordoned, TimerKind
 from yarnam.core.model.ids import NodeId
@@ -77,6 +78,18 @@ def test_what_yarn_takes_out_is_left_whatever_becomes_of_a_drain() -> None:
     cordon(play)
     assert left_s(play) == by_yarn_s
     assert list(leaves(play)) == ["worker-1"]
+
+
+def test_the_status_says_at_once_that_a_node_leaves() -> None:
+    play = Play().to_running()
+    play.send(NodeLeaving(0, NodeId("n2"), 300.0))
+    reason = describe(play.gang, play.now_s).reason
+    assert "; worker-1: n2 leaves the cluster, and the gang stops before that, by " in reason
+    play = drain(Play().to_running(), 600.0)
+    assert (
+        f"; worker-0: {N1} is drained by an administrator, and"
+        in describe(play.gang, play.now_s).reason
+    )
 
 
 def test_what_yarn_takes_out_later_does_not_prolong_a_drain() -> None:

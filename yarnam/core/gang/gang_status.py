@@ -192,7 +192,19 @@ def _running(gang: Gang) -> str:
         return f"{ended} of {gang.size} tasks have ended{_past(gang)}"
     tasks = "1 task runs" if gang.size == 1 else f"{gang.size} tasks run"
     reforming = ", re-forming their group" if gang.timer(TimerKind.REFORM) else ""
-    return f"{tasks}{reforming}{_leaving(gang)}{_growing(gang)}{_slowed(gang)}{_past(gang)}"
+    changing = f"{reforming}{_leaving(gang)}{_growing(gang)}{_departing(gang)}"
+    return f"{tasks}{changing}{_slowed(gang)}{_past(gang)}"
+
+
+def _departing(gang: Gang) -> str:
+    """``; worker-1: n2 leaves the cluster, and the gang stops before that, by 14:20:05 UTC``."""
+    going = [member for member in gang.members if member.leaves]
+    if not going:
+        return ""
+    due_s = gang.deadline_s(TimerKind.LEAVE)
+    more = f" and {len(going) - 1} more" if len(going) > 1 else ""
+    by = f", by {_clock(due_s)}" if due_s is not None else ""
+    return f"; {going[0].name}{more}: {going[0].leaves}, and the gang stops before that{by}"
 
 
 def _leaving(gang: Gang) -> str:
