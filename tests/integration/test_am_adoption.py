@@ -3,6 +3,7 @@ agents and processes, and nothing restarts."""
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
@@ -65,7 +66,8 @@ def until_adopted(world: FaultWorld, job: Job, attempt: int) -> JobStatus:
 
     def is_heard(status: JobStatus) -> bool:
         is_news = status.am_attempt == attempt and not status.is_last_known
-        return is_news and bool(status.tasks) and all(task.step for task in status.tasks)
+        is_running = status.phase == Phase.RUNNING.value and bool(status.tasks)
+        return is_news and is_running and all(task.step for task in status.tasks)
 
     return world.until(job, is_heard, f"steps by AM attempt {attempt}")
 
@@ -123,6 +125,7 @@ def test_a_task_that_ends_while_there_is_no_am_is_a_lost_one(
     world.assert_cleared(job)
 
 
+@pytest.mark.long
 def test_a_process_that_ends_well_while_there_is_no_am(world: FaultWorld, tmp_path: Path) -> None:
     """Its agent tells the next AM how it ended."""
     place = tmp_path / "place"
@@ -137,6 +140,7 @@ def test_a_process_that_ends_well_while_there_is_no_am(world: FaultWorld, tmp_pa
     world.assert_cleared(job)
 
 
+@pytest.mark.long
 def test_a_suspend_while_there_is_no_am(world: FaultWorld, tmp_path: Path) -> None:
     """The next one obeys it, once."""
     place = tmp_path / "place"
@@ -164,7 +168,7 @@ def test_an_am_that_dies_again_and_again(world: FaultWorld, tmp_path: Path) -> N
     job = submit(world, "adopted-often", place, am=OFTEN)
     before = until_adopted(world, job, 1)
     same = processes(world, job)
-    deaths = 8
+    deaths = int(os.environ.get("YARNAM_AM_DEATHS", "8"))
     for number in range(1, deaths + 1):
         time.sleep(dice.uniform(0.0, 2.0))
         kill_now(world.am_pid(job, dice.choice((AM, JAVA_AM))))
