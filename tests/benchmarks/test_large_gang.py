@@ -26,7 +26,7 @@ from yarnam.agent.machine.agent_directives import Launch, Stage, Stop
 from yarnam.agent.mailbox.log_service import LogFile, LogService
 from yarnam.agent.mailbox.mailbox_client import AmLimits, MailboxClient
 from yarnam.agent.mailbox.wake_listener import WakeListener
-from yarnam.client.monitor.job_logs import LogRequest, read_logs
+from yarnam.client.monitor.logs.job_logs import LogRequest, read_logs
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.ports.job_access import StatusVersion
 from yarnam.wire.codec import decode

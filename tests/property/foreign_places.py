@@ -70,7 +70,7 @@ from yarnam.agent.resources import gpu_leases
 from yarnam.client.environments import environment_check
 from yarnam.client.environments.programs import environment_probe
 from yarnam.client.functions import call_results
-from yarnam.client.monitor.aggregated_logs import parse_log_dump
+from yarnam.client.monitor.logs.aggregated_logs import parse_log_dump
 from yarnam.client.monitor.yarn_status import verdict_from_yarn, yarn_status
 from yarnam.client.planning.traces import trace_file, trace_formats
 from yarnam.core.accounting.history_record import HistoryRecord

@@ -43,6 +43,7 @@ from yarnam.agent.mailbox.agent_server import open_server
 from yarnam.agent.mailbox.am_search import AmSighting, find_am
 from yarnam.agent.mailbox.log_service import LogFile, LogService
 from yarnam.agent.mailbox.mailbox_client import AmLimits, AmVanished, MailboxClient
+from yarnam.agent.mailbox.session_service import SessionService, SessionTask
 from yarnam.agent.mailbox.token_file import TokenFile
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.agent.metrics_inbox import MetricsInbox, Sample
@@ -125,6 +126,7 @@ class Agent:
         self._exit: asyncio.Future[aa.Exit] | None = None
         # Everything that the agent holds in its container.
         self._logs = LogService(agent_log, job.processes)
+        self._sessions = SessionService(keeper, self._session_task)
         self._checks = NodeChecks(pem)
         self._metrics = MetricsInbox(self._take_sample)
         self._tokens = TokenFile(os.environ)
@@ -372,7 +374,7 @@ class Agent:
 
     async def _serve_logs(self) -> None:
         self._server, self._identity.log_address = await open_server(
-            self._identity.address, self._pem, self._logs, self._checks.service
+            self._identity.address, self._pem, self._logs, self._checks.service, self._sessions
         )
 
     async def _open_inputs(self) -> None:
@@ -653,6 +655,14 @@ class Agent:
         run.processes[0].mirror = report
         self._take(ae.MirrorMoved(run.attempt))
 
+    def _session_task(self) -> SessionTask:
+        run, job = self._run, self._job
+        alive = run is not None and any(one.pid and not one.ended for one in run.processes)
+        environments = tuple(plan.env for plan in self._plans) if alive else ()
+        return SessionTask(
+            job.is_interactive, environments, self._work, self._settings.log_directory
+        )
+
     # ---- the end -------------------------------------------------------------------------
 
     def _end(self, action: aa.Exit) -> None:
@@ -665,6 +675,7 @@ class Agent:
         if not is_hurried:
             if self._mailbox is not None:
                 await _within(self._mailbox.close(), CLOSE_LIMIT_S)
+            await self._sessions.close("the job has no more use for the task")
             await self._logs.close(DRAIN_LIMIT_S)
             if self._staging is not None:
                 await _within(self._staging.close(), CLOSE_LIMIT_S)

@@ -147,6 +147,8 @@ class TaskJob(NamedTuple):
     """By every task, and not only by that of rank 0."""
     keep: int = 3
     """How many checkpoints are kept."""
+    is_interactive: bool = True
+    """Whether clients may open sessions in it."""
     restore: str = "newest"
     """The checkpoint that the job's first attempt begins with."""
     absence_s: float = 0.0
@@ -234,6 +236,7 @@ def _task_job(record: Plain, secrets: Mapping[str, str], role_name: str, service
         is_each_mirrored=bool(job["checkpoint"].get("mirror_each")),
         keep=int(job["checkpoint"]["keep"]),
         restore=job["checkpoint"]["restore"],
+        is_interactive=bool(job.get("interactive", True)),
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yarnam.client.functions.job_array import JobArray
     from yarnam.client.job import Job
     from yarnam.client.monitor.job_end import JobEnded, WaitTimeout, error_of
-    from yarnam.client.monitor.job_logs import LogPiece, LogSource
+    from yarnam.client.monitor.logs.job_logs import LogPiece, LogSource
     from yarnam.client.monitor.metrics_table import metrics_table
     from yarnam.client.submit.preflight import CheckedJob
 
@@ -55,8 +55,8 @@ _MODULES = {
     "Job": "yarnam.client.job",
     "JobArray": "yarnam.client.functions.job_array",
     "JobEnded": "yarnam.client.monitor.job_end",
-    "LogPiece": "yarnam.client.monitor.job_logs",
-    "LogSource": "yarnam.client.monitor.job_logs",
+    "LogPiece": "yarnam.client.monitor.logs.job_logs",
+    "LogSource": "yarnam.client.monitor.logs.job_logs",
     "RemoteTraceback": "yarnam.client.functions.call_results",
     "Spec": "yarnam.client.api",
     "WaitTimeout": "yarnam.client.monitor.job_end",

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import resource  # noqa: F401 - os.wait4 imports it, when YARN may have removed the interpreter
@@ -28,6 +29,7 @@ import signal
 import socket
 import struct
 import sys
+import termios
 import time
 import traceback
 from collections.abc import Callable
@@ -42,6 +44,12 @@ MARK = "YARNAM_CONTAINER"
 SCRATCH = "YARNAM_SCRATCH"
 """Environment variable with a directory of the processes' own outside of the container's: it goes
 with the last of them, in whatever way they end."""
+
+SESSION_MARK = "YARNAM_SESSION"
+"""Environment variable that marks every process of a session (``yarnam exec``)."""
+
+SESSION_KILL_LIMIT_S = 1.0
+"""The keeper kills the processes of a session for at most this long: others wait for it."""
 
 KILL_LIMIT_S = 5.0
 """A killed process that still exists then is stuck in the kernel: reported and left."""
@@ -125,6 +133,11 @@ class Keeper:
         self._deadline: float | None = None
         self._scratch: set[str] = set()
         self._fds: list[int] = []
+        """Held until the end."""
+        self._arrived: list[int] = []
+        """Descriptors whose message has not been read yet."""
+        self._sessions: dict[int, str] = {}
+        """By the process that leads it."""
         self._is_open = True
 
     def run(self) -> int:
@@ -158,7 +171,7 @@ class Keeper:
             data, fds, _, _ = socket.recv_fds(self._connection, 1 << 16, 64)
         except ConnectionError:
             data, fds = b"", []
-        self._fds.extend(fds)
+        self._arrived.extend(fds)
         if not data:
             self._is_open = False
             return
@@ -170,6 +183,12 @@ class Keeper:
         order = message["do"]
         if order == "start":
             self._start(message)
+        elif order == "hold":
+            self._fds += self._take_fds(message)
+        elif order == "open":
+            self._open_session(message, self._take_fds(message))
+        elif order == "signal":
+            self._signal_session(message)
         elif order == "stop":
             for pid in self._ranks:
                 _signal_group(pid, signal.SIGTERM)
@@ -178,6 +197,12 @@ class Keeper:
             left = self._kill_all()
             self._deadline = None
             self._send({"is": "swept", "left": left})
+
+    def _take_fds(self, message: Message) -> list[int]:
+        """Those that came with it: descriptors arrive in the order of their messages."""
+        count = int(message["fds"])
+        taken, self._arrived = self._arrived[:count], self._arrived[count:]
+        return taken
 
     def _send(self, message: Message) -> None:
         try:
@@ -194,27 +219,11 @@ class Keeper:
         except OSError as error:
             self._not_started(rank, "log", error.errno or 0)
             return
-        keeper = os.getpid()
-        opened = [*logs]
-        try:
-            failure_read, failure_write = os.pipe()
-            opened += (failure_read, failure_write)
-            pid = os.fork()
-        except OSError as error:
-            for fd in opened:
-                os.close(fd)
-            self._not_started(rank, "fork", error.errno or 0)
-            return
-        if pid == 0:
-            _become(order, keeper, failure_write, logs)
-        os.close(failure_write)
-        failure = _read_all(failure_read)
-        if failure:
-            os.waitpid(pid, 0)
+        pid, stage, code = _fork(order, (-1, *logs))
+        if not pid:
             for fd in logs:
                 os.close(fd)
-            stage, _, code_text = failure.decode().partition(" ")
-            self._not_started(rank, stage, int(code_text))
+            self._not_started(rank, stage, code)
             return
         self._ranks[pid], self._logs[pid] = rank, logs
         if scratch := order["env"].get(SCRATCH):
@@ -223,6 +232,41 @@ class Keeper:
 
     def _not_started(self, rank: int, stage: str, code: int) -> None:
         self._send({"is": "not-started", "rank": rank, "stage": stage, "errno": code})
+
+    # ---- sessions ------------------------------------------------------------------------
+
+    def _open_session(self, order: Message, fds: list[int]) -> None:
+        """``fds`` become the stdin, stdout and stderr of its process; one alone is a terminal, and
+        becomes all three."""
+        stdio = (fds[0],) * 3 if len(fds) == 1 else (fds[0], fds[1], fds[2])
+        pid, stage, code = _fork(order, stdio, has_terminal=len(fds) == 1)
+        for fd in fds:
+            os.close(fd)
+        session = order["session"]
+        if pid:
+            self._sessions[pid] = session
+        self._send({
+            "is": "opened", "session": session, "pid": pid, "stage": stage, "errno": code,
+        })  # fmt: skip
+
+    def _signal_session(self, order: Message) -> None:
+        """To the process group of its leader; or to all of its processes, until none is left."""
+        pid, number = int(order["pid"]), int(order["signal"])
+        if not order["all"]:
+            if pid in self._sessions:
+                _signal_group(pid, number)
+            return
+        mark = to_bytes(f"{SESSION_MARK}={order['session']}")
+        limit = time.monotonic() + SESSION_KILL_LIMIT_S
+        while True:
+            members = procfs.of_session(pid, os.getpid()) | procfs.marked(mark)
+            for member in members:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(member, number)
+            self._reap()
+            if number != signal.SIGKILL or not members or time.monotonic() > limit:
+                return
+            time.sleep(0.005)
 
     # ---- ending --------------------------------------------------------------------------
 
@@ -234,6 +278,9 @@ class Keeper:
                 return
             if pid == 0:
                 return
+            session = self._sessions.pop(pid, None)
+            if session is not None and self._is_open:
+                self._send({"is": "closed", "session": session, "status": status})
             rank = self._ranks.pop(pid, None)
             if rank is None:
                 continue
@@ -298,7 +345,36 @@ def _end_of(log: int) -> int:
         os.close(log)
 
 
-def _become(order: Message, keeper: int, failure: int, logs: tuple[int, int]) -> None:
+Stdio = tuple[int, int, int]
+"""Descriptors that become a process's stdin, stdout and stderr; -1 for the null device."""
+
+
+def _fork(order: Message, stdio: Stdio, *, has_terminal: bool = False) -> tuple[int, str, int]:
+    """Start the process. Returns its pid; or 0, the stage at which that failed, and the error's
+    number."""
+    keeper = os.getpid()
+    try:
+        failure_read, failure_write = os.pipe()
+    except OSError as error:
+        return 0, "fork", error.errno or 0
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os.close(failure_read)
+        os.close(failure_write)
+        return 0, "fork", error.errno or 0
+    if pid == 0:
+        _become(order, keeper, failure_write, stdio, has_terminal)
+    os.close(failure_write)
+    failure = _read_all(failure_read)
+    if not failure:
+        return pid, "", 0
+    os.waitpid(pid, 0)
+    stage, _, code_text = failure.decode().partition(" ")
+    return 0, stage, int(code_text)
+
+
+def _become(order: Message, keeper: int, failure: int, stdio: Stdio, has_terminal: bool) -> None:
     """In the forked child: become the user's process. Never returns."""
     stage = "fork"
     try:
@@ -308,12 +384,13 @@ def _become(order: Message, keeper: int, failure: int, logs: tuple[int, int]) ->
         if os.getppid() != keeper:
             os._exit(1)
         null = os.open(os.devnull, os.O_RDONLY)
+        if has_terminal:
+            fcntl.ioctl(stdio[0], termios.TIOCSCTTY, 0)
         stage = "chdir"
         os.chdir(order["cwd"])
         stage = "exec"
-        os.dup2(null, 0)
-        os.dup2(logs[0], 1)
-        os.dup2(logs[1], 2)
+        for number, fd in enumerate(stdio):
+            os.dup2(null if fd < 0 else fd, number)
         os.set_inheritable(failure, False)
         for number in _TO_RESET:
             signal.signal(number, signal.SIG_DFL)

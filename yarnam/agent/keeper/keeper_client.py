@@ -44,6 +44,23 @@ class Started(NamedTuple):
     """The keeper's descriptors of its stdout and its stderr."""
 
 
+class SessionOrder(NamedTuple):
+    """The process of one session, as ``StartOrder``."""
+
+    session: str
+    path: str
+    argv: Sequence[str]
+    env: dict[str, str]
+    cwd: str
+
+
+class OpenedSession(NamedTuple):
+    """``ended`` becomes the wait status of its process."""
+
+    started: Started
+    ended: asyncio.Future[int]
+
+
 class Exited(NamedTuple):
     """One that has ended: its wait status, the most memory it used, and where in its log the last
     writes to stdout and to stderr ended."""
@@ -67,6 +84,8 @@ class KeeperClient:
         self._socket.setblocking(False)
         self._starting: dict[int, asyncio.Future[Started]] = {}
         self._sweeps: list[asyncio.Future[int]] = []
+        self._opening: dict[str, asyncio.Future[Started]] = {}
+        self._sessions: dict[str, asyncio.Future[int]] = {}
         self._reader: asyncio.Task[None] | None = None
         self._is_closed = False
         self._sending = asyncio.Lock()
@@ -77,11 +96,7 @@ class KeeperClient:
     async def hold(self, fds: Sequence[int]) -> None:
         """Let the keeper hold these descriptors too, until it ends."""
         if fds:
-            self._socket.setblocking(True)
-            try:
-                socket.send_fds(self._socket, [pack({"do": "hold"})], list(fds))
-            finally:
-                self._socket.setblocking(False)
+            await self._send({"do": "hold", "fds": len(fds)}, fds)
 
     async def start(self, order: StartOrder) -> Started:
         """Raises InternalError when the keeper does not answer."""
@@ -89,6 +104,37 @@ class KeeperClient:
         self._starting[order.rank] = answer
         await self._send({"do": "start", **order._asdict()})
         return await self._await_reply(answer, START_LIMIT_S, "start a process")
+
+    async def open_session(self, order: SessionOrder, fds: Sequence[int]) -> OpenedSession:
+        """Start the process of a session. ``fds``: its stdin, stdout and stderr; or one, a
+        terminal. They stay the caller's to close. Raises InternalError when the keeper does not
+        answer."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Started] = loop.create_future()
+        ended: asyncio.Future[int] = loop.create_future()
+        self._opening[order.session], self._sessions[order.session] = answer, ended
+        try:
+            await self._send({"do": "open", "fds": len(fds), **order._asdict()}, fds)
+            started = await self._await_reply(answer, START_LIMIT_S, "start a process")
+        except InternalError:
+            ended.cancel()
+            raise
+        finally:
+            self._opening.pop(order.session, None)
+            if ended.cancelled():
+                self._sessions.pop(order.session, None)
+        if not started.pid:
+            self._sessions.pop(order.session, None)
+        return OpenedSession(started, ended)
+
+    async def signal_session(
+        self, session: str, pid: int, number: int, *, to_all: bool = False
+    ) -> None:
+        """Signal the process group of its leader; or all processes of the session, which SIGKILL
+        ends for certain."""
+        await self._send({
+            "do": "signal", "session": session, "pid": pid, "signal": number, "all": to_all,
+        })  # fmt: skip
 
     async def stop(self, grace_s: float) -> None:
         """SIGTERM to every process group; SIGKILL to all that is left after ``grace_s``."""
@@ -132,10 +178,19 @@ class KeeperClient:
         except asyncio.TimeoutError as error:
             raise InternalError(f"the keeper did not {what} within {limit_s:.0f} s") from error
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: Message, fds: Sequence[int] = ()) -> None:
+        data = pack(message)
         try:
             async with self._sending:
-                await asyncio.get_running_loop().sock_sendall(self._socket, pack(message))
+                if fds:
+                    # With its first byte; the rest may have to wait for the keeper.
+                    self._socket.setblocking(True)
+                    try:
+                        socket.send_fds(self._socket, [data[:1]], list(fds))
+                    finally:
+                        self._socket.setblocking(False)
+                    data = data[1:]
+                await asyncio.get_running_loop().sock_sendall(self._socket, data)
         except OSError as error:
             raise InternalError(f"the keeper is gone: {error}") from error
 
@@ -154,6 +209,7 @@ class KeeperClient:
                 self._take(message)
         gone = InternalError("the keeper is gone")
         waiting: list[asyncio.Future[Started] | asyncio.Future[int]] = [*self._starting.values()]
+        waiting += (*self._opening.values(), *self._sessions.values())
         for answer in (*waiting, *self._sweeps):
             if not answer.done():
                 answer.set_exception(gone)
@@ -181,6 +237,15 @@ class KeeperClient:
             out, err = message["logs"]
             started = Started(int(message["pid"]), logs=(int(out), int(err)))
             _resolve(self._starting.pop(int(message["rank"])), started)
+        elif kind == "opened":
+            pid, code = int(message["pid"]), int(message["errno"])
+            opening = self._opening.get(str(message["session"]))
+            if opening is not None:
+                _resolve(opening, Started(pid, str(message["stage"]), code))
+        elif kind == "closed":
+            ended = self._sessions.pop(str(message["session"]), None)
+            if ended is not None:
+                _resolve(ended, int(message["status"]))
         elif kind == "not-started":
             failed = Started(0, str(message["stage"]), int(message["errno"]))
             _resolve(self._starting.pop(int(message["rank"])), failed)

@@ -44,6 +44,18 @@ def descendants(root: int) -> set[int]:
     return found
 
 
+def of_session(leader: int, root: int) -> set[int]:
+    """Living processes below ``root`` in the session that ``leader`` led, itself included."""
+    found = set()
+    for pid in descendants(root):
+        try:
+            if os.getsid(pid) == leader:
+                found.add(pid)
+        except ProcessLookupError:
+            continue
+    return found
+
+
 def marked(entry: bytes) -> set[int]:
     """Living processes that were started with ``entry`` (NAME=value) in their environment. Finds
     those that left their process tree; only processes of this user can be read."""

@@ -1,4 +1,4 @@
-"""The agent's server: its logs, and the links of its node's checks."""
+"""The agent's server: its logs, the links of its node's checks, and sessions in its task."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import grpc
 
 from yarnam.agent.mailbox.link_service import LinkService
 from yarnam.agent.mailbox.log_service import LogService
+from yarnam.agent.mailbox.session_service import SessionService
 from yarnam.errors import Unavailable
 from yarnam.wire.pb import yarnam_pb2_grpc
 from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
 
 
 async def open_server(
-    address: str, pem: bytes, logs: LogService, links: LinkService
+    address: str, pem: bytes, logs: LogService, links: LinkService, sessions: SessionService
 ) -> tuple[grpc.aio.Server, str]:
     """The server, and where it listens (host:port). Raises Unavailable."""
     server = grpc.aio.server(options=SERVER_OPTIONS)
@@ -21,6 +22,9 @@ async def open_server(
     )
     yarnam_pb2_grpc.add_NodeCheckServicer_to_server(  # type: ignore[no-untyped-call]
         links, server
+    )
+    yarnam_pb2_grpc.add_TaskSessionsServicer_to_server(  # type: ignore[no-untyped-call]
+        sessions, server
     )
     host = f"[{address}]" if ":" in address else address
     try:

@@ -104,6 +104,8 @@ def _of_job(  # noqa: RET503 - assert_never does not return
     | ev.ResumeRequested
     | ev.InputsRefused
     | ev.AwaitedJobsSeen
+    | ev.SessionBegun
+    | ev.SessionClosed
     | ev.BrokerFailed
     | ev.OutputsStored
     | ev.StoringTroubled
@@ -128,12 +130,24 @@ def _of_job(  # noqa: RET503 - assert_never does not return
             return f"inputs refused: {message}"
         case ev.AwaitedJobsSeen(jobs=jobs):
             return f"waits for {', '.join(job.words for job in jobs)}"
+        case ev.SessionBegun() | ev.SessionClosed():
+            return _of_session(event, names)
         case ev.BrokerFailed(message=message):
             return f"connection to YARN failed: {message}"
         case ev.OutputsStored() | ev.StoringTroubled() | ev.StoringFailed():
             return _of_storing(event)
         case _:
             assert_never(event)
+
+
+def _of_session(event: ev.SessionBegun | ev.SessionClosed, names: Mapping[AskId, str]) -> str:
+    task = names.get(event.target, str(event.target))
+    if isinstance(event, ev.SessionBegun):
+        what = f": {event.what}" if event.what else ""
+        return f"{event.by} opened session {event.session} in {task}, {event.kind}{what}"
+    return (
+        f"session {event.session} in {task} ended after {event.lasted_s:.1f} s: {event.outcome}"
+    )
 
 
 def _of_storing(event: ev.OutputsStored | ev.StoringTroubled | ev.StoringFailed) -> str:

@@ -518,6 +518,35 @@ class AwaitedJobsSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionBegun:
+    """A client has opened a session in a task: a command, a shell, a port-forward or a copy of
+    files. The machine ignores it, and ``SessionClosed``: they are for the record."""
+
+    at_s: float
+    session: str
+    by: str
+    target: AskId
+    """The task's; not ``ask``, as the session's end is recorded after the task's too."""
+    kind: str
+    what: str
+    """The command, the ports or the path; cut at ``MAX_SESSION_TEXT`` characters."""
+
+
+MAX_SESSION_TEXT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClosed:
+    """A session has ended. ``outcome`` in words; never what was typed or printed."""
+
+    at_s: float
+    session: str
+    target: AskId
+    lasted_s: float
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerFailed:
     """The way to YARN is broken for good: Skein's AM has refused an ask."""
 
@@ -568,5 +597,7 @@ Event = Union[
     StoringFailed,
     NodesCordoned,
     AwaitedJobsSeen,
+    SessionBegun,
+    SessionClosed,
     BrokerFailed,
 ]

@@ -776,6 +776,8 @@ class JobSpec:
     """Whether its directory on HDFS stays for ever after its end."""
     acls: AccessSpec = field(default_factory=AccessSpec)
     depends_on: tuple[Dependency, ...] = ()
+    interactive: bool = True
+    """Whether its owner may open sessions in its tasks (``yarnam exec``)."""
 
     @property
     def gpus(self) -> int:

@@ -558,6 +558,100 @@ class LogChunk(_message.Message):
     offset: int
     def __init__(self, data: _Optional[bytes] = ..., offset: _Optional[int] = ...) -> None: ...
 
+class SessionInput(_message.Message):
+    __slots__ = ("request", "data", "end_of_data", "window", "signal", "alive")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    END_OF_DATA_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    request: SessionRequest
+    data: bytes
+    end_of_data: bool
+    window: WindowSize
+    signal: int
+    alive: bool
+    def __init__(self, request: _Optional[_Union[SessionRequest, _Mapping]] = ..., data: _Optional[bytes] = ..., end_of_data: _Optional[bool] = ..., window: _Optional[_Union[WindowSize, _Mapping]] = ..., signal: _Optional[int] = ..., alive: _Optional[bool] = ...) -> None: ...
+
+class SessionRequest(_message.Message):
+    __slots__ = ("protocol", "kind", "by", "ask", "local_rank", "command", "window", "terminal_type", "detached", "port", "forward", "path", "overwrite", "ports")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    TERMINAL_TYPE_FIELD_NUMBER: _ClassVar[int]
+    DETACHED_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    FORWARD_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    OVERWRITE_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    kind: str
+    by: str
+    ask: str
+    local_rank: int
+    command: _containers.RepeatedScalarFieldContainer[bytes]
+    window: WindowSize
+    terminal_type: str
+    detached: bool
+    port: int
+    forward: str
+    path: bytes
+    overwrite: bool
+    ports: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, protocol: _Optional[int] = ..., kind: _Optional[str] = ..., by: _Optional[str] = ..., ask: _Optional[str] = ..., local_rank: _Optional[int] = ..., command: _Optional[_Iterable[bytes]] = ..., window: _Optional[_Union[WindowSize, _Mapping]] = ..., terminal_type: _Optional[str] = ..., detached: _Optional[bool] = ..., port: _Optional[int] = ..., forward: _Optional[str] = ..., path: _Optional[bytes] = ..., overwrite: _Optional[bool] = ..., ports: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class WindowSize(_message.Message):
+    __slots__ = ("rows", "columns")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    columns: int
+    def __init__(self, rows: _Optional[int] = ..., columns: _Optional[int] = ...) -> None: ...
+
+class SessionOutput(_message.Message):
+    __slots__ = ("opened", "data", "error_data", "end_of_data", "end", "alive")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    ERROR_DATA_FIELD_NUMBER: _ClassVar[int]
+    END_OF_DATA_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    opened: SessionOpened
+    data: bytes
+    error_data: bytes
+    end_of_data: bool
+    end: SessionEnd
+    alive: bool
+    def __init__(self, opened: _Optional[_Union[SessionOpened, _Mapping]] = ..., data: _Optional[bytes] = ..., error_data: _Optional[bytes] = ..., end_of_data: _Optional[bool] = ..., end: _Optional[_Union[SessionEnd, _Mapping]] = ..., alive: _Optional[bool] = ...) -> None: ...
+
+class SessionOpened(_message.Message):
+    __slots__ = ("session", "pid", "log")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    pid: int
+    log: str
+    def __init__(self, session: _Optional[str] = ..., pid: _Optional[int] = ..., log: _Optional[str] = ...) -> None: ...
+
+class SessionEnd(_message.Message):
+    __slots__ = ("kind", "code", "signal", "reason")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    code: int
+    signal: int
+    reason: str
+    def __init__(self, kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class FetchRequest(_message.Message):
     __slots__ = ("check", "size")
     CHECK_FIELD_NUMBER: _ClassVar[int]

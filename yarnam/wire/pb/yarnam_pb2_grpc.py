@@ -656,6 +656,87 @@ class AgentLogs:
             _registered_method=True)
 
 
+class TaskSessionsStub:
+    """---- client -> AM -> agent: sessions in a running task ---------------------------------------
+
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Open = channel.stream_stream(
+                '/yarnam.v1.TaskSessions/Open',
+                request_serializer=yarnam__pb2.SessionInput.SerializeToString,
+                response_deserializer=yarnam__pb2.SessionOutput.FromString,
+                _registered_method=True)
+
+
+class TaskSessionsServicer:
+    """---- client -> AM -> agent: sessions in a running task ---------------------------------------
+
+    """
+
+    def Open(self, request_iterator, context):
+        """One session: a command, a forwarded connection, a copy of files. The first message of the
+        client is the request. The AM relays the stream to the agent of the task, which serves the
+        same service. Both directions have gRPC's flow control.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_TaskSessionsServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Open': grpc.stream_stream_rpc_method_handler(
+                    servicer.Open,
+                    request_deserializer=yarnam__pb2.SessionInput.FromString,
+                    response_serializer=yarnam__pb2.SessionOutput.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'yarnam.v1.TaskSessions', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('yarnam.v1.TaskSessions', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class TaskSessions:
+    """---- client -> AM -> agent: sessions in a running task ---------------------------------------
+
+    """
+
+    @staticmethod
+    def Open(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/yarnam.v1.TaskSessions/Open',
+            yarnam__pb2.SessionInput.SerializeToString,
+            yarnam__pb2.SessionOutput.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class NodeCheckStub:
     """---- agent -> agent ----------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ import pytest
 from tests.fakes.full_disk import FullDisk
 from tests.unit.client.world import APPLICATION, World, status, task, verdict
 from yarnam.adapters.http_identity import HttpIdentity
-from yarnam.client.monitor import job_logs
-from yarnam.client.monitor.aggregated_logs import LogFile, parse_log_dump
-from yarnam.client.monitor.job_logs import LogPiece
+from yarnam.client.monitor.logs import job_logs
+from yarnam.client.monitor.logs.aggregated_logs import LogFile, parse_log_dump
+from yarnam.client.monitor.logs.job_logs import LogPiece
 from yarnam.core.model.job_status import JobState
 from yarnam.errors import DiskFull, Unavailable, UsageError
 from yarnam.wire.codec import encode
@@ -193,7 +193,7 @@ def test_logs_are_whole_before_they_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path, aggregation_limit_s=30.0)
-    monkeypatch.setattr("yarnam.client.monitor.aggregated_logs.time.sleep", lambda _: None)
+    monkeypatch.setattr("yarnam.client.monitor.logs.aggregated_logs.time.sleep", lambda _: None)
     yarn_tool(world, dump(*FILES))
     job = ended(world)
     told = iter(["NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"])

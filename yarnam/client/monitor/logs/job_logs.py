@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Union
 
-from yarnam.client.monitor.aggregated_logs import AM_FILES, LogFile, kept_logs, live_am_logs
+from yarnam.client.monitor.logs.aggregated_logs import AM_FILES, LogFile, kept_logs, live_am_logs
 from yarnam.core.model.job_status import JobStatus, TaskStatus
 from yarnam.errors import Unavailable, UsageError
 

@@ -1,0 +1,1 @@
+"""The output of a job: live, and as YARN keeps it."""

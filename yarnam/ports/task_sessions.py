@@ -1,0 +1,143 @@
+"""Sessions in a running task: a command, a forwarded connection, a copy of files.
+
+A client opens one through the job's AM, which relays it to the task's agent. Errors are
+``yarnam.errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, Union
+
+MAX_PIECE_BYTES = 256 * 1024
+"""Bytes of one message of a session."""
+
+IN_FLIGHT_BYTES = 1024 * 1024
+"""Bytes of one session that wait in one process for a slow reader, in each direction."""
+
+ALIVE_S = 5.0
+"""The time between two signs of life while a session is open."""
+
+SILENCE_S = 20.0
+"""A peer without a sign of life for this long is gone: four of them were lost."""
+
+MAX_COMMAND_BYTES = 128 * 1024
+"""As the kernel limits one argument (MAX_ARG_STRLEN)."""
+
+MAX_PORTS = 64
+"""Ports of one port-forward."""
+
+
+class SessionKind(Enum):
+    """What a session does."""
+
+    EXEC = "exec"
+    FORWARD = "port-forward"
+    """It lasts as long as a client forwards ports; its connections are sessions of their own."""
+    CONNECT = "connect"
+    READ = "copy-from"
+    WRITE = "copy-to"
+
+
+class EndKind(Enum):
+    """How a session ended."""
+
+    EXITED = "exited"
+    """Its command did, with a code or by a signal; or the connection was closed by both ends."""
+    DETACHED = "detached"
+    """The command goes on without it."""
+    REFUSED = "refused"
+    """Nothing was started."""
+    CUT = "cut"
+    """It was ended before its command: see the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSize:
+    """Of a terminal, in characters."""
+
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """One session to open. ``ask`` names the task."""
+
+    kind: SessionKind
+    by: str
+    ask: str
+    local_rank: int = 0
+    command: tuple[bytes, ...] = ()
+    """Empty for a shell."""
+    window: WindowSize | None = None
+    """``None`` if the command gets no terminal."""
+    terminal_type: str = ""
+    is_detached: bool = False
+    port: int = 0
+    forward: str = ""
+    """The session that a connection belongs to."""
+    ports: tuple[int, ...] = ()
+    path: bytes = b""
+    overwrites: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """The agent has begun it."""
+
+    session: str
+    pid: int = 0
+    log: str = ""
+    """The file with the output of a detached command."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionData:
+    """Output of the command, or bytes from the connection."""
+
+    data: bytes
+    is_error: bool = False
+    """Written to stderr."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfData:
+    """Nothing more comes from the command or the connection; it may still read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """The last part of every session."""
+
+    kind: EndKind
+    code: int = 0
+    signal: int = 0
+    reason: str = ""
+
+
+SessionPart = Union[SessionOpened, SessionData, EndOfData, SessionEnd]
+
+
+class TaskSession(Protocol):
+    """The client's end of one session. Thread-safe: one thread iterates, others send."""
+
+    def __iter__(self) -> Iterator[SessionPart]:
+        """The parts as they come; the last one is a ``SessionEnd``, also where the connection was
+        lost. Raises NoPermission and WireMismatch for a session that was not let in."""
+
+    def send(self, data: bytes) -> bool:
+        """Waits while ``IN_FLIGHT_BYTES`` are on their way. False if the session is over."""
+
+    def end_data(self) -> None:
+        """Nothing more will be sent."""
+
+    def resize(self, window: WindowSize) -> None: ...
+
+    def send_signal(self, number: int) -> None:
+        """Send this signal to the command's process group."""
+
+    def close(self) -> None:
+        """End the session. Idempotent."""
