@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from tests.fakes.task_sessions import FakeTaskSession
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobStatus
 from yarnam.errors import Unavailable
 from yarnam.ports.job_access import StatusVersion
+from yarnam.ports.task_sessions import EndKind, SessionEnd, SessionPart, SessionRequest
 
 
 class FakeJobClient:
@@ -30,6 +32,8 @@ class FakeJobClient:
         self.journal: list[Event] = []
         self.outputs: dict[tuple[str, int], list[bytes]] = {}
         self.tails: list[tuple[str, int, int | None, bool, bool]] = []
+        self.session_parts: list[SessionPart] = [SessionEnd(EndKind.EXITED)]
+        self.sessions: list[FakeTaskSession] = []
         self.closed = False
         self._next = 0
 
@@ -83,6 +87,11 @@ class FakeJobClient:
         self.tails.append((log_address, local_rank, last_lines, follow, agent_log))
         if not self.closed:
             yield from self.outputs.get((log_address, local_rank), [])
+
+    def open_session(self, request: SessionRequest) -> FakeTaskSession:
+        self._enter()
+        self.sessions.append(FakeTaskSession(request, self.session_parts))
+        return self.sessions[-1]
 
     def close(self) -> None:
         self.closed = True

@@ -7,6 +7,7 @@ import hashlib
 import os
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -167,16 +168,18 @@ async def test_a_terminal_has_its_size_and_ctrl_c(tmp_path: Path) -> None:
             session.send(b"stty size; echo $TERM; tty >/dev/null && echo a-$((1+1))-tty\n")
             heard = hear(session, lambda heard: b"a-2-tty" in heard.out)
             session.resize(WindowSize(44, 122))
-            session.send(b"stty size; sleep 300\n")
-            more = hear(session, lambda heard: b"44 122" in heard.out)
+            session.send(b"stty size; sleep 611\n")
+            hear(session, lambda heard: b"44 122" in heard.out)
+            while "611" not in sleeps():
+                time.sleep(0.02)
             session.send(b"\x03")
+            hear(session, lambda heard: b"^C" in heard.out)
             session.send(b"exit 5\n")
-            rest = hear(session)
-            heard.out += more.out + rest.out
-            heard.end = rest.end
+            heard.end = hear(session).end
             return heard
 
         heard = await asyncio.wait_for(asyncio.to_thread(use), 20)
+        assert "611" not in sleeps()
         assert b"33 111" in heard.out
         assert b"vt100" in heard.out
         assert heard.end == SessionEnd(EndKind.EXITED, 5)

@@ -39,6 +39,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
     )
     + _section(
         "control",
+        exec="Run a command in a task of a running job.",
         scale="Resize an elastic job.",
         suspend="Stop a job at a checkpoint and give back its GPUs.",
         resume="Resume a suspended job.",

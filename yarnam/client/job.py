@@ -15,6 +15,7 @@ from yarnam.client.monitor.logs.job_logs import LogPiece, LogRequest, LogSource,
 from yarnam.client.monitor.job_sources import JobSources
 from yarnam.client.monitor.metrics_table import metrics_table
 from yarnam.client.monitor.requested_size import RequestedSize, requested_size
+from yarnam.client.monitor.sessions.task_choice import ChosenTask
 from yarnam.client.site import ClientTiming, Site, file_system_of, site_at
 from yarnam.core.model.events import (
     MAX_SUSPENSION_S,
@@ -38,6 +39,7 @@ from yarnam.errors import (
     YarnamError,
 )
 from yarnam.ports.job_access import JobClient
+from yarnam.ports.task_sessions import SessionKind, SessionRequest, TaskSession
 from yarnam.wire.codec import encode
 from yarnam.wire.output_paths import partial_output_path, staging_path
 from yarnam.wire.protocol import VERDICT_FILE
@@ -332,6 +334,16 @@ class Job:
         it is. Raises UsageError (the job has ended) and Unavailable (the AM does not answer).
         """
         self._living_am().interrupt(by=self._sources.site.user)
+
+    def open_session(
+        self, task: ChosenTask, kind: SessionKind = SessionKind.EXEC, **more: Any
+    ) -> TaskSession:
+        """Open a session in a task (``choose_task``): a command, a port-forward, a connection of
+        it, or a copy of files. ``more`` are fields of ``SessionRequest``. It ends with ``close``,
+        and with the task's processes. Raises UsageError (the job has ended) and Unavailable."""
+        by = self._sources.site.user
+        request = SessionRequest(kind, by, task.ask, task.local_rank, **more)
+        return self._living_am().open_session(request)
 
     def refresh_tokens(self) -> float:
         """Give the job new delegation tokens, by this process's Kerberos ticket. Returns their end,

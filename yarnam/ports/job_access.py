@@ -13,6 +13,7 @@ from yarnam.core.model.events import Event
 from yarnam.core.model.ids import ApplicationId
 from yarnam.core.model.job_spec import AmSpec
 from yarnam.core.model.job_status import JobStatus
+from yarnam.ports.task_sessions import SessionRequest, TaskSession
 
 
 class Launcher(Protocol):
@@ -103,5 +104,9 @@ class JobClient(Protocol):
         """Read the output of a process (or of the agent itself) from the agent. Raises
         Unavailable."""
 
+    def open_session(self, request: SessionRequest) -> TaskSession:
+        """Open a session in a task, through the AM. Returns at once; the session's own parts say
+        how that went. Raises Unavailable."""
+
     def close(self) -> None:
-        """Idempotent; ends tails under way."""
+        """Idempotent; ends tails and sessions under way."""

@@ -68,6 +68,8 @@ class AgentSession:
         self.watched = 0
         self.staging: AgentStaging | None = None
         """How far it is with its inputs; ``None`` means it brings none."""
+        self.agent_address = ""
+        """Where its agent listens for clients (host:port), since it has registered."""
         self._is_registered = False
         self._is_unable = False
         self._staged: set[int] = set()
@@ -199,6 +201,7 @@ class AgentSession:
             return
         if not self._is_registered:
             self._is_registered = True
+            self.agent_address = report.log_address
             yield registration(report, self.ask, at_s)
         if state == pb.STAGED and attempt not in self._staged:
             self._staged.add(attempt)

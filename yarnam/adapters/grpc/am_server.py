@@ -27,6 +27,7 @@ from yarnam.adapters.grpc.check_messages import check_order
 from yarnam.adapters.grpc.gang_stop_step import GangStopStep
 from yarnam.adapters.grpc.job_control import MAX_HOLD_MS, JobControlService
 from yarnam.adapters.grpc.job_inputs import GrpcInputEndpoint
+from yarnam.adapters.grpc.session_relay import SessionRelay
 from yarnam.adapters.grpc.wake_sender import WakeSender
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.frameworks.gang_table import first_ranks
@@ -93,6 +94,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self._now_s = now_s
         self.control = JobControlService(now_s)
         self.inputs = GrpcInputEndpoint()
+        self.relay = SessionRelay(self._address_of, credentials_pem, now_s)
         self.address = ""
         """host:port once it listens."""
         self._sessions = AgentSessions(pace.poll_after_s, am_attempt)
@@ -314,6 +316,11 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             return None
         return session
 
+    def _address_of(self, ask: str) -> str:
+        """Where the agent of this task listens; empty if it has none now."""
+        session = self._sessions.get(ask)
+        return "" if session is None or session.is_dismissed else session.agent_address
+
     # ---- on the loop ---------------------------------------------------------------------
 
     async def _open(self) -> int:
@@ -321,6 +328,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         pb_grpc.add_TaskMailboxServicer_to_server(self, server)  # type: ignore[no-untyped-call]
         pb_grpc.add_JobControlServicer_to_server(self.control, server)  # type: ignore[no-untyped-call]
         pb_grpc.add_JobInputsServicer_to_server(self.inputs, server)  # type: ignore[no-untyped-call]
+        pb_grpc.add_TaskSessionsServicer_to_server(self.relay, server)  # type: ignore[no-untyped-call]
         address = bind_address(self._host)
         credentials = server_credentials(self._credentials)
         try:
@@ -329,6 +337,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             raise Unavailable(f"cannot listen on {address} ({self._host}): {error}") from error
         self.control.open(self._inbox)
         self.inputs.open()
+        self.relay.open(self._inbox)
         await server.start()
         self._server = server
         self._ticker = self._loop.create_task(self._watch_silence())

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from yarnam._light_imports import on_first_use
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobStatus
 from yarnam.errors import NoPermission, Unavailable, WireMismatch, YarnamError
@@ -20,6 +21,12 @@ from yarnam.wire.codec import decode, decode_event
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as rpc
 from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials, rpc_failure
+
+if TYPE_CHECKING:
+    from yarnam.ports.task_sessions import SessionRequest, TaskSession
+
+with on_first_use():
+    from yarnam.adapters.grpc import session_client
 
 CALL_LIMIT_S = 4.0
 """A living AM answers in milliseconds; one on a dead node never does."""
@@ -107,6 +114,13 @@ class GrpcJobClient:
             call.cancel()
             with self._lock:
                 self._tails.discard(call)
+
+    def open_session(self, request: SessionRequest) -> TaskSession:
+        try:
+            stub = rpc.TaskSessionsStub(self._channel(self._address))  # type: ignore[no-untyped-call]
+            return session_client.GrpcTaskSession(stub.Open, request, self._address)
+        except ValueError as error:
+            raise Unavailable(f"the connection to {self._address} was closed") from error
 
     def close(self) -> None:
         with self._lock:

@@ -189,6 +189,15 @@ def print_output(name: str, lines: Iterable[bytes]) -> None:
         sys.stdout.buffer.flush()
 
 
+def print_raw(data: bytes, *, is_error: bool = False) -> None:
+    """Print what a command of the user's writes, byte by byte, as `ssh` does: on a terminal it may
+    do there whatever the user's own programs may."""
+    stream = sys.stderr if is_error else sys.stdout
+    with _named(stream):
+        stream.buffer.write(data)
+        stream.buffer.flush()
+
+
 def process_line(line: bytes) -> bytes:
     """A line of a process's output for a terminal; see ``print_output``."""
     text = line.decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Sessions in the tasks of a running job."""
