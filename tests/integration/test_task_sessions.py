@@ -27,7 +27,7 @@ def job(submit_world: SubmitWorld) -> Iterator[str]:
     """Two tasks of a GPU each, which end when ``stop`` is in the directory of one."""
     spec = submit_world.spec(
         "hands-on", ["/bin/sh", "-c", UNTIL_TOLD],
-        **{"gpus": None, "roles": {"worker": {"tasks": 2, "gpus": 1}}},
+        gpus=None, roles={"worker": {"tasks": 2, "gpus": 1}},
     )  # fmt: skip
     application = submit_world.submit(spec)
     try:
@@ -48,11 +48,7 @@ def exec_with(
 
 
 def events(world: SubmitWorld, application: str, kind: str) -> list[dict[str, Any]]:
-    found = [
-        dict(one["event"]) if "event" in one else dict(one)
-        for one in world.run("events", application, "--json").lines
-    ]
-    return [one for one in found if one["t"] == kind]
+    return [one for one in world.run("events", application, "--json").json if one["t"] == kind]
 
 
 def test_commands_in_a_running_job(submit_world: SubmitWorld, job: str) -> None:

@@ -1,6 +1,6 @@
 """The commands and their one-line help, so that ``yarnam --help`` imports none of them.
 
-A command's module is ``yarnam.cli.<room>.<name>_command`` and has its click command as ``command``.
+A command's module is ``yarnam.cli.<room>.<name>_command``, and has its click command as ``command``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class CommandEntry(NamedTuple):
 
 def _section(folder: str, **summaries: str) -> tuple[CommandEntry, ...]:
     return tuple(
-        CommandEntry(name, f"yarnam.cli.{folder}.{name}_command", summary)
+        CommandEntry(name, f"yarnam.cli.{folder}.{name.replace('-', '_')}_command", summary)
         for name, summary in summaries.items()
     )
 
@@ -40,6 +40,9 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
     + _section(
         "control",
         exec="Run a command in a task of a running job.",
+        shell="Open a shell in a task of a running job.",
+        **{"port-forward": "Forward ports of this machine to a task of a running job."},
+        cp="Copy files to and from a task of a running job.",
         scale="Resize an elastic job.",
         suspend="Stop a job at a checkpoint and give back its GPUs.",
         resume="Resume a suspended job.",

@@ -155,9 +155,7 @@ class _Record:
                 by = printable(self._request.by, max_length=MAX_USER_TEXT) or "a client"
                 what = printable(what_of(self._request), max_length=MAX_SESSION_TEXT)
                 kind = self._request.kind
-                self._inbox(
-                    SessionBegun(self._opened_s, self._session, by, self._ask, kind, what)
-                )
+                self._inbox(SessionBegun(self._opened_s, self._session, by, self._ask, kind, what))
         elif message.HasField("end"):
             self._outcome = outcome_of(message.end)
 
@@ -165,9 +163,7 @@ class _Record:
         if self._session and self._request.kind in _ON_RECORD:
             now_s = self._now_s()
             lasted_s = max(0.0, now_s - self._opened_s)
-            self._inbox(
-                SessionClosed(now_s, self._session, self._ask, lasted_s, self._outcome)
-            )
+            self._inbox(SessionClosed(now_s, self._session, self._ask, lasted_s, self._outcome))
 
 
 def what_of(request: pb.SessionRequest) -> str:

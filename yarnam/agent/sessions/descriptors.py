@@ -50,9 +50,7 @@ class Descriptor:
                 return False
         return not left
 
-    async def _ready(
-        self, add: Callable[..., None], remove: Callable[[int], object]
-    ) -> None:
+    async def _ready(self, add: Callable[..., None], remove: Callable[[int], object]) -> None:
         fd = self._fd
         ready = asyncio.get_running_loop().create_future()
         add(fd, _wake, ready)

@@ -145,9 +145,7 @@ def _of_session(event: ev.SessionBegun | ev.SessionClosed, names: Mapping[AskId,
     if isinstance(event, ev.SessionBegun):
         what = f": {event.what}" if event.what else ""
         return f"{event.by} opened session {event.session} in {task}, {event.kind}{what}"
-    return (
-        f"session {event.session} in {task} ended after {event.lasted_s:.1f} s: {event.outcome}"
-    )
+    return f"session {event.session} in {task} ended after {event.lasted_s:.1f} s: {event.outcome}"
 
 
 def _of_storing(event: ev.OutputsStored | ev.StoringTroubled | ev.StoringFailed) -> str:
