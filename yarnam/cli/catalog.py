@@ -1,6 +1,6 @@
 """The commands and their one-line help, so that ``yarnam --help`` imports none of them.
 
-A command's module is ``yarnam.cli.<room>.<name>_command``, and has its click command as ``command``.
+A command's module is ``yarnam.cli.<room>.<name>_command``; its click command is ``command``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         tensorboard="Run TensorBoard over a job's event files on HDFS.",
         ui="Show the cluster, its nodes, queues and jobs in a browser.",
     )
-    + _section(
+    + _section(  # noqa: S604 - the name of a command
         "control",
         exec="Run a command in a task of a running job.",
         shell="Open a shell in a task of a running job.",

@@ -287,7 +287,7 @@ class _Session:
             await work
         except (OSError, grpc.aio.BaseError, asyncio.InvalidStateError) as error:
             self.cut(f"the connection to the client was lost ({type(error).__name__})")
-        except Exception:
+        except Exception:  # noqa: BLE001 - a session never ends the agent
             _LOG.exception("a fault of the agent in session %s", self.name)
             self.cut("a fault of the agent; its log has the reason")
 

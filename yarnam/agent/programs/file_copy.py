@@ -99,7 +99,7 @@ def _member(path: Path, root: Path, note: Note) -> tarfile.TarInfo | None:
     elif stat.S_ISDIR(facts.st_mode):
         member.type = tarfile.DIRTYPE
     elif stat.S_ISLNK(facts.st_mode):
-        target = os.readlink(path)
+        target = str(path.readlink())
         if not stays_inside(path.relative_to(root), target):
             note(f"left out {path}: a link that leads out of {root}, to {target}")
             return None

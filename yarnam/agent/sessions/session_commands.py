@@ -30,7 +30,8 @@ SHELLS = ("bash", "sh")
 DEFAULT_TERMINAL = "xterm-256color"
 
 PIPE_BYTES = 256 * 1024
-"""Of the pipes of a command; the kernel's own size costs twice as many switches between processes."""
+"""Of the pipes of a command; with the kernel's own size there are more switches between
+processes."""
 _F_SETPIPE_SZ = 1031
 
 COPY_PROGRAM = "file_copy.py"
@@ -98,7 +99,7 @@ def _program(argv: list[str], env: Mapping[str, str], directory: Path) -> tuple[
 
 class SessionCommand:
     """A command that runs, and the agent's ends of its stdin, stdout and stderr. With a terminal
-    ``stdin`` and ``stdout`` are that, and there is no ``stderr``; detached there is none of them."""
+    ``stdin`` and ``stdout`` are that, without ``stderr``; detached it has none of them."""
 
     def __init__(self, keeper: KeeperClient, session: str) -> None:
         self._keeper = keeper

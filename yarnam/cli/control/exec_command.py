@@ -19,28 +19,24 @@ if TYPE_CHECKING:
     from yarnam.client.monitor.sessions.task_choice import ChosenTask
 
 with on_first_use():
-    from yarnam.cli.control import session_streams
+    from yarnam.cli.control import exec_everywhere, session_streams
     from yarnam.client.monitor.sessions import task_choice
 
 DOCS = "See: yarnam docs hands-on"
-
-task_option = click.option("--task", help="The task, such as worker-1. Default: that of rank 0.")
-rank_option = click.option(
-    "-r", "--rank", type=click.IntRange(0), help="The process with this global rank."
-)
 
 
 @click.command("exec")
 @job_argument
 @click.argument("words", metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED)
-@task_option
-@rank_option
+@click.option("--task", help="The task, such as worker-1. Default: that of rank 0.")
+@click.option("-r", "--rank", type=click.IntRange(0), help="The process with this global rank.")
 @click.option("-i", "--stdin", "takes_input", is_flag=True, help="Pass standard input on.")
 @click.option("-t", "--tty", "has_terminal", is_flag=True, help="Give the command a terminal.")
 @click.option(
     "--detach", "is_detached", is_flag=True,
     help="Leave the command running, until the task's processes end.",
 )  # fmt: skip
+@click.option("--all", "is_everywhere", is_flag=True, help="Run it in every task.")
 @json_option
 @click.pass_context
 def command(
@@ -52,22 +48,32 @@ def command(
     takes_input: bool,
     has_terminal: bool,
     is_detached: bool,
+    is_everywhere: bool,
     as_json: bool,
 ) -> int:
     """Run a command in a task of a running job.
 
     It runs in the task's container, with the environment, the working directory and the GPUs of
     one of the task's processes. The exit code is the command's own, or 128 and the signal's
-    number. Everything that the command has started ends with it.
+    number. Everything that the command has started ends with it. With --all the exit code is the
+    largest one.
     """
     if not words:
         raise UsageError("no command is named", hint="For a shell: yarnam shell JOB")
     if has_terminal and (as_json or is_detached):
         raise UsageError("--tty goes with neither --json nor --detach")
+    if is_everywhere and (task or rank is not None or takes_input or has_terminal):
+        raise UsageError("--all goes with none of --task, --rank, --stdin and --tty")
+    command = tuple(os.fsencode(word) for word in words)
     with open_client(ctx) as client:
         handle = client.job(job)
+        if is_everywhere:
+            tasks = task_choice.all_tasks(handle.status())
+            everywhere = exec_everywhere.EveryTask(
+                handle, command, is_detached=is_detached, as_json=as_json
+            )
+            return everywhere.run(tasks)
         chosen = task_choice.choose_task(handle.status(), task, rank)
-        command = tuple(os.fsencode(word) for word in words)
         if has_terminal:
             return run_on_terminal(handle, chosen, command)
         return _run(handle, chosen, command, takes_input, is_detached, as_json)
