@@ -156,6 +156,7 @@ def job_status(facts: StatusFacts) -> JobStatus:
         policy=facts.policy,
         time_limit=time_limit_status(gang, record.job),
         mirror=mirror_status(own),
+        interactive=record.job.interactive,
     )
 
 

@@ -53,6 +53,9 @@ GATEWAY_LIMITS = TimeLimits.all(60.0)
 """A gateway answers in a tenth of a second, but the first request of a kind after its start took a
 Knox 2.0 on a busy machine more than 8 s."""
 
+SESSIONS = "yarnam.interactive"
+"""The property of yarn-site.xml with which a site allows or forbids sessions in tasks."""
+
 NODE_PYTHON_VARIABLE = "YARNAM_NODE_PYTHON"
 """First interpreter that the AM and the agents try on the nodes."""
 
@@ -192,6 +195,12 @@ class Site:
                 hint="Run the command inside the cluster, for example on an edge node: "
                 "yarnam docs gateway",
             )
+
+    @cached_property
+    def has_sessions(self) -> bool:
+        """Whether jobs of this site may have sessions in their tasks (``yarnam exec``)."""
+        settings = addresses.read_settings(self.conf_dir, "yarn-site.xml")
+        return settings.get(SESSIONS, "true").strip().lower() != "false"
 
     @property
     def can_reach_zookeeper(self) -> bool:

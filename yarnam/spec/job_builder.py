@@ -112,6 +112,7 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
         ),
         compat=document.compat or "",
         keeps_files=document.keep == "forever",
+        interactive=document.interactive,
     )
     _check_more_memory(job, problems)
     check_ending(job, problems)

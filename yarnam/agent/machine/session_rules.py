@@ -49,7 +49,7 @@ class TaskFacts(NamedTuple):
 def refusal(request: SessionRequest, task: TaskFacts, open_now: SessionCounts) -> str:
     """Why the session is not admitted; empty if it is."""
     if not task.is_interactive:
-        return "the job's spec does not allow sessions (interactive: false)"
+        return "sessions are off for this job (interactive: false in its spec, or by the site)"
     if not task.processes:
         return "the task has no processes now: it has not been launched, or they have ended"
     if request.local_rank >= task.processes:

@@ -119,6 +119,8 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     yield from (f"  {line.text}" for line in status_lines(status, now_s))
     if status.size is not None:
         yield f"  elastic: {status.size.words}"
+    if not status.interactive:
+        yield "  sessions: off (interactive: false)"
     yield from (f"  role {one.words}" for one in status.roles)
     if status.pre_run is not None:
         yield f"  pre-run: {status.pre_run.words}"

@@ -24,7 +24,7 @@ from yarnam.client.doctor.open_doors import open_doors
 from yarnam.client.doctor.private_files import check_secret_files, check_stored_code
 from yarnam.client.doctor.scheduler_settings import check_capacity, check_scheduler
 from yarnam.client.environments.runtime_archive import runtime_source
-from yarnam.client.site import Site
+from yarnam.client.site import SESSIONS, Site
 from yarnam.core.model.snapshot import ClusterSnapshot, NodeState
 from yarnam.errors import ExitCode, NoPermission, Unavailable, YarnamError
 from yarnam.wire.http_request import HttpError
@@ -71,6 +71,7 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
         lambda: _heartbeats(site),
         lambda: _adoption(site),
         lambda: _security(site),
+        lambda: _sessions(site),
         lambda: _stored_code(site),
         lambda: _node_cache(site),
         lambda: _secret_files(site),
@@ -503,6 +504,13 @@ def _security(site: Site) -> Finding:
     if doors:
         return warn("; ".join(doors), "Who can do what: yarnam docs security.")
     return ok("no open door is known")
+
+
+@_named("Sessions")
+def _sessions(site: Site) -> Finding:
+    if site.has_sessions:
+        return ok("jobs' owners can open sessions in their tasks, unless the spec forbids it")
+    return ok(f"off for new jobs: {SESSIONS} is false")
 
 
 @_named("Code on HDFS")

@@ -144,7 +144,8 @@ def _submit(
 
 
 def _with_site_rules(site: Site, job: JobSpec) -> JobSpec:
-    """Add the administrators' failure rules after its own."""
+    """Add the administrators' failure rules after its own, and their word on sessions."""
+    job = replace(job, interactive=job.interactive and site.has_sessions)
     rules = failure_rules.site_rules(site.conf_dir, site.environ)
     if not rules:
         return job

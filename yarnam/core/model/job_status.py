@@ -684,6 +684,8 @@ class JobStatus:
     """``None`` if the job has none."""
     mirror: MirrorStatus | None = None
     """``None`` if no directory is kept by `checkpoint.mirror`, or no agent has reported yet."""
+    interactive: bool = True
+    """Whether its owner may open sessions in its tasks."""
 
     @property
     def attempt_words(self) -> str:
