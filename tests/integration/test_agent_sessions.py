@@ -18,9 +18,12 @@ import grpc
 import pytest
 
 from tests.integration.agent_world import World, small_job, world
+from yarnam.adapters.grpc import session_client
 from yarnam.adapters.grpc.session_client import GrpcTaskSession
+from yarnam.adapters.grpc.session_relay import SessionRelay
 from yarnam.agent.keeper import procfs
 from yarnam.agent.machine.session_rules import MAX_SESSIONS
+from yarnam.core.model.events import Event, SessionBegun, SessionClosed
 from yarnam.ports.task_sessions import (
     EndKind,
     EndOfData,
@@ -32,9 +35,10 @@ from yarnam.ports.task_sessions import (
     SessionRequest,
     WindowSize,
 )
+from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
-from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
+from yarnam.wire.tls import CHANNEL_OPTIONS, SERVER_OPTIONS, channel_credentials, server_credentials
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
 
@@ -67,6 +71,8 @@ class Task:
     container: Any
     address: str
     channel: grpc.Channel
+    events: list[Event]
+    """As the relay has recorded them."""
 
     def open(self, *command: str | bytes, **more: Any) -> GrpcTaskSession:
         request = SessionRequest(
@@ -110,9 +116,29 @@ async def running(
         ready = await here.am.until(container.ask, pb.READY)
         await here.am.launch(job, [container.ask])
         await here.am.until(container.ask, pb.STARTED)
-        credentials = channel_credentials(here.am.pem)
-        with grpc.secure_channel(ready.log_address, credentials, CHANNEL_OPTIONS) as channel:
-            yield Task(here, container, ready.log_address, channel)
+        recorded: list[Event] = []
+        agents = {container.ask: ready.log_address}
+        async with relay(here.am.pem, agents, recorded.append) as address:
+            credentials = channel_credentials(here.am.pem)
+            with grpc.secure_channel(address, credentials, CHANNEL_OPTIONS) as channel:
+                yield Task(here, container, ready.log_address, channel, recorded)
+
+
+@asynccontextmanager
+async def relay(
+    pem: bytes, agents: dict[str, str], inbox: Callable[[Event], None]
+) -> AsyncIterator[str]:
+    """The AM's part; its address."""
+    service = SessionRelay(lambda ask: agents.get(ask, ""), pem, time.time)
+    service.open(inbox)
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    yarnam_pb2_grpc.add_TaskSessionsServicer_to_server(service, server)
+    port = server.add_secure_port("127.0.0.1:0", server_credentials(pem))
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(grace=None)
 
 
 def marked(task: Task, session: str) -> set[int]:
@@ -143,6 +169,39 @@ async def test_a_command_has_the_tasks_environment_and_its_own_exit_code(tmp_pat
         assert "no-such-program is not on PATH" in missing.end.reason
         (task.container.directory / "work" / "plain").write_text("x")
         assert (await task.run("./plain")).end.code == 126  # type: ignore[union-attr]
+        await until(lambda: len(task.events) == 4)
+        begun, closed = task.events[:2]
+        assert isinstance(begun, SessionBegun)
+        assert isinstance(closed, SessionClosed)
+        assert (begun.by, begun.kind, begun.session) == ("me", "exec", closed.session)
+        assert begun.what.startswith("sh -c 'echo ")
+        assert closed.outcome == "exit code 7"
+
+
+async def test_a_task_without_an_agent_is_named(tmp_path: Path) -> None:
+    async with running(tmp_path) as task:
+        task.container.ask = "a1.worker.9"
+        heard = await task.run("true")
+        assert heard.end is not None
+        assert heard.end.kind is EndKind.REFUSED
+        assert heard.end.reason.startswith("the task has no agent now")
+        assert task.events == []
+
+
+async def test_a_frozen_agent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_client, "ALIVE_S", 0.2)
+    monkeypatch.setattr(session_client, "SILENCE_S", 1.0)
+    async with running(tmp_path) as task:
+        session = task.open("sh", "-c", "echo up; sleep 612; true")
+        await asyncio.to_thread(hear, session, lambda heard: bool(heard.out))
+        task.container.process.send_signal(signal.SIGSTOP)
+        try:
+            heard = await asyncio.wait_for(asyncio.to_thread(hear, session), 20)
+        finally:
+            task.container.process.send_signal(signal.SIGCONT)
+        assert heard.end is not None
+        assert "no sign of life of the task's agent" in heard.end.reason
+        await until(lambda: "612" not in sleeps())
 
 
 async def test_bytes_pass_unchanged_in_both_directions(tmp_path: Path) -> None:
@@ -333,8 +392,6 @@ async def test_connections_to_a_server_in_the_task(tmp_path: Path) -> None:
 
 
 async def test_strangers_get_no_answer_to_a_request(tmp_path: Path) -> None:
-    from yarnam.wire.credentials import new_credentials
-
     async with running(tmp_path) as task:
         credentials = channel_credentials(new_credentials())
         with grpc.secure_channel(task.address, credentials, CHANNEL_OPTIONS) as channel:

@@ -115,6 +115,14 @@ TOLD: list[tuple[Event, str]] = [
         "waits for prep (application_1_1) to succeed",
     ),
     (ev.BrokerFailed(1.0, "gone"), "failed: gone"),
+    (
+        ev.SessionBegun(1.0, "5e55", "ann", ASK, "exec", "nvidia-smi -l"),
+        "ann opened session 5e55 in a1.worker.0, exec: nvidia-smi -l",
+    ),
+    (
+        ev.SessionClosed(2.0, "5e55", ASK, 61.5, "exit code 3"),
+        "session 5e55 in a1.worker.0 ended after 61.5 s: exit code 3",
+    ),
     (ev.OutputsStored(1.0, 2, 12, 3 << 20), "outputs stored: 12 files, 3.0 MiB"),
     (ev.StoringTroubled(1.0, 2, "safe mode"), "delayed: safe mode"),
     (ev.StoringFailed(1.0, 2, 65, "is there already"), "outputs failed: is there already"),

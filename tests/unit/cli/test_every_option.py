@@ -89,6 +89,10 @@ REFUSED = {
     ("tensorboard", "-p"): "file:///",
     ("kill", "--array"): "is not the id of an array",
     ("ps", "--array"): "is not the id of an array",
+    ("exec", "--task"): "there is no task 1",
+    ("exec", "-t"): "standard input is not a terminal",
+    ("port-forward", "--task"): "there is no task 1",
+    ("cp", "--task"): "there is no task 1",
     ("scale", "--json"): "can have 1 to 3",
     ("policy cells", "--quota"): "there is no leaf queue",
 }

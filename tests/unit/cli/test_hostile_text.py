@@ -57,6 +57,7 @@ from yarnam.core.model.tickets import RunningGang
 from yarnam.core.policies.chosen_policy import QueuePolicy
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import NoPermission
+from yarnam.ports.task_sessions import EndKind, SessionEnd
 from yarnam.wire.codec import encode
 from yarnam.wire.records import JobRecord
 
@@ -380,6 +381,28 @@ def tokens_refresh(stage: Stage) -> list[str]:
     return [APPLICATION]
 
 
+def session(stage: Stage) -> None:
+    """One that is cut, for a reason of the task's own agent."""
+    stage.world.line.statuses = [status(tasks=(task("worker-0", (0, 1)),))]
+    stage.world.line.session_parts = [SessionEnd(EndKind.CUT, reason=TEXT)]
+    stage.world.job()
+
+
+def exec_(stage: Stage) -> list[str]:
+    session(stage)
+    return [APPLICATION, "true"]
+
+
+def port_forward(stage: Stage) -> list[str]:
+    session(stage)
+    return [APPLICATION, ":80"]
+
+
+def cp(stage: Stage) -> list[str]:
+    session(stage)
+    return [f"{APPLICATION}:x", str(stage.folder / "copied")]
+
+
 def kill(stage: Stage) -> list[str]:
     stage.world.rm.failure = NoPermission(TEXT, hint=TEXT)
     return [APPLICATION]
@@ -676,6 +699,9 @@ CASES: dict[str, Prepare] = {
     "logs": logs,
     "events": events,
     "explain": explain,
+    "exec": exec_,
+    "port-forward": port_forward,
+    "cp": cp,
     "scale": scale,
     "suspend": suspend,
     "resume": resume,
@@ -748,6 +774,7 @@ OWN_TEXT_ONLY = {
     "history prune": "how many records",
     "sim": "figures of a simulation",
     "sim compare": "figures; the names of policies and of the trace are arguments",
+    "shell": "the bytes of the user's own terminal; the rest as exec",
     "ui": "its own address; the pages: tests/unit/web",
     "queues generate": "names of the user's own policy, which are checked",
     "spec schema": "a document of ours",

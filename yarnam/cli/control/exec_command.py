@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
 with on_first_use():
     from yarnam.cli.control import exec_everywhere, session_streams
     from yarnam.client.monitor.sessions import task_choice
+
+STDIN = 0
+"""Read past Python's buffer."""
 
 DOCS = "See: yarnam docs hands-on"
 
@@ -81,19 +83,18 @@ def command(
 
 def run_on_terminal(job: Job, chosen: ChosenTask, command: tuple[bytes, ...]) -> int:
     """Without a command it is a shell. Raises UsageError: standard input is not a terminal."""
-    stdin = sys.stdin.fileno()
-    if not os.isatty(stdin):
+    if not os.isatty(STDIN):
         raise UsageError(
             "standard input is not a terminal", hint="Leave out --tty to use pipes instead."
         )
     session = job.open_session(
         chosen,
         command=command,
-        window=session_streams.window_size(stdin),
+        window=session_streams.window_size(STDIN),
         terminal_type=os.environ.get("TERM", ""),
     )
-    streams = session_streams.SessionStreams(session, session_streams.print_data, stdin)
-    with session_streams.raw_terminal(stdin, session):
+    streams = session_streams.SessionStreams(session, session_streams.print_data, STDIN)
+    with session_streams.raw_terminal(STDIN, session):
         end = streams.wait()
     return _finish(end, chosen)
 
@@ -121,7 +122,7 @@ def _run(
             print_line(f"process {opened.pid} in {chosen.name}, output in {opened.log}")
 
     session = job.open_session(chosen, command=command, is_detached=is_detached)
-    stdin = sys.stdin.fileno() if takes_input and not is_detached else None
+    stdin = STDIN if takes_input and not is_detached else None
     on_data = print_part if as_json else session_streams.print_data
     end = session_streams.SessionStreams(session, on_data, stdin, print_opened).wait()
     code = _finish(end, chosen)

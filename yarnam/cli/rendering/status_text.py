@@ -106,6 +106,13 @@ def start_text(start: StartForecast, now_s: float) -> str:
     )
 
 
+def _of_spec(status: JobStatus) -> Iterator[Line]:
+    if status.size is not None:
+        yield f"  elastic: {status.size.words}"
+    if not status.interactive:
+        yield "  sessions: off (interactive: false)"
+
+
 def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     """The whole status, line by line."""
     yield f"{status.name or '(unnamed)'}  {status.application}"
@@ -117,10 +124,7 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     yield f"  queue {status.queue}{asked}, user {status.user}"
     yield from _times(status, now_s)
     yield from (f"  {line.text}" for line in status_lines(status, now_s))
-    if status.size is not None:
-        yield f"  elastic: {status.size.words}"
-    if not status.interactive:
-        yield "  sessions: off (interactive: false)"
+    yield from _of_spec(status)
     yield from (f"  role {one.words}" for one in status.roles)
     if status.pre_run is not None:
         yield f"  pre-run: {status.pre_run.words}"
