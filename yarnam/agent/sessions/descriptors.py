@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-PIECE_BYTES = 64 * 1024
-"""Read at a time: what a pipe holds."""
+PIECE_BYTES = 256 * 1024
+"""Read at a time: what a pipe of a session holds."""
 
 
 class Descriptor:

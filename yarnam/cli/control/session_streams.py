@@ -25,7 +25,7 @@ from yarnam.ports.task_sessions import (
     WindowSize,
 )
 
-READ_BYTES = 64 * 1024
+READ_BYTES = 256 * 1024
 
 
 def exit_code(end: SessionEnd, task: str, docs: str) -> int:
