@@ -105,8 +105,8 @@ class JobClient(Protocol):
         Unavailable."""
 
     def open_session(self, request: SessionRequest) -> TaskSession:
-        """Open a session in a task, through the AM. Returns at once; the session's own parts say
-        how that went. Raises Unavailable."""
+        """Open a session in a task, through the AM. Returns immediately; the session's own parts
+        say how that went. Raises Unavailable."""
 
     def close(self) -> None:
         """Idempotent; ends tails and sessions under way."""

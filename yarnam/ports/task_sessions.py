@@ -31,7 +31,7 @@ MAX_PORTS = 64
 
 
 class SessionKind(Enum):
-    """What a session does."""
+    """The use of a session."""
 
     EXEC = "exec"
     FORWARD = "port-forward"
@@ -47,7 +47,7 @@ class EndKind(Enum):
     EXITED = "exited"
     """Its command did, with a code or by a signal; or the connection was closed by both ends."""
     DETACHED = "detached"
-    """The command goes on without it."""
+    """The command stays."""
     REFUSED = "refused"
     """Nothing was started."""
     CUT = "cut"
@@ -56,7 +56,7 @@ class EndKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WindowSize:
-    """Of a terminal, in characters."""
+    """The size of a terminal, in characters."""
 
     rows: int
     columns: int

@@ -24,6 +24,7 @@ PRINTERS = {
     "yarnam/client/functions/call_program.py": "stands alone in the user's process; its traceback",
     "yarnam/client/functions/packed_calls.py": "runs in the user's process; its traceback",
     "yarnam/train/_inputs/inputs.py": "stands alone in the user's process; an input of the spec",
+    "yarnam/agent/programs/file_copy.py": "stands alone in the task; the client prints it",
     "yarnam/agent/programs/strangers.py": "stands alone beside the user's command, to its log",
     "yarnam/agent/data/mirror_process.py": "to the agent, which logs it and shows it in the status",
     "yarnam/agent/data/checkpoint_trial.py": "to the agent, which shows it as a log of the process",

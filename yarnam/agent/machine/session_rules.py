@@ -38,7 +38,7 @@ class SessionCounts(NamedTuple):
 
 
 class TaskFacts(NamedTuple):
-    """What the admission depends on of the task."""
+    """The task as the admission sees it."""
 
     is_interactive: bool
     """The job's spec allows sessions."""

@@ -50,8 +50,8 @@ FIRST_MESSAGE_S = 10.0
 """For a client to send its request."""
 
 LEFTOVER_S = 2.0
-"""After the end of a command its output is read to the end, but for so long without a byte: a
-process that has left the session may keep the pipe open."""
+"""After its command has ended, a session reads the output to its end, or until nothing has come for
+this long: a process that has left the session may keep the pipe open."""
 
 HANGUP_S = 1.0
 """Between SIGHUP and SIGKILL for a session that is cut."""
@@ -182,7 +182,7 @@ class _Session:
         self._cut: asyncio.Future[str] = self._loop.create_future()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_left = False
-        """Its command goes on without it."""
+        """Its command stays."""
         # Bytes for the command, which may be slow to read.
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
@@ -292,7 +292,7 @@ class _Session:
             self.cut("a fault of the agent; its log has the reason")
 
     async def _drain(self, pumps: Sequence[asyncio.Task[None]]) -> None:
-        """What the command has written before its end goes to the client, however slow that is."""
+        """Passes on the rest of the output, however slow the client is."""
         left = set(pumps)
         while left:
             moved_s = self._moved_s

@@ -11,7 +11,7 @@ from contextlib import suppress
 from yarnam.agent.sessions.descriptors import Descriptor
 
 CONNECT_LIMIT_S = 5.0
-"""A server on the same node accepts at once, or its backlog is full."""
+"""A server on the same node accepts immediately, or its backlog is full."""
 
 LOOPBACK = (("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6))
 

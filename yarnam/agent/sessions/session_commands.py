@@ -30,16 +30,14 @@ SHELLS = ("bash", "sh")
 DEFAULT_TERMINAL = "xterm-256color"
 
 PIPE_BYTES = 256 * 1024
-"""Of the pipes of a command; with the kernel's own size there are more switches between
-processes."""
+"""The size of a command's pipes: with the kernel's own the processes switch more often."""
 _F_SETPIPE_SZ = 1031
 
 COPY_PROGRAM = "file_copy.py"
 
 
 class TaskEnvironment(NamedTuple):
-    """What the processes of the task have: the environment of one of them, as text, and their
-    working directory."""
+    """The environment of one of the task's processes, as text, and their directories."""
 
     env: Mapping[str, str]
     directory: Path

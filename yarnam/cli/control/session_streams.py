@@ -39,7 +39,7 @@ def exit_code(end: SessionEnd, task: str, docs: str) -> int:
 
 
 def window_size(fd: int) -> WindowSize:
-    """Of the terminal; 0 by 0 if it does not know."""
+    """Ask the terminal for its size: 0 by 0 if it does not know."""
     with suppress(OSError):
         packed = fcntl.ioctl(fd, termios.TIOCGWINSZ, bytes(8))
         rows, columns, _, _ = struct.unpack("HHHH", packed)

@@ -15,7 +15,7 @@ from yarnam.errors import Unavailable, UsageError, YarnamError
 from yarnam.ports.task_sessions import EndKind, SessionData, SessionEnd, TaskSession
 
 MAX_NOTES_BYTES = 64 * 1024
-"""Of what the task's end has to say; the rest is dropped."""
+"""The most of the task's standard error that is kept."""
 
 Note = Callable[[str], None]
 Moved = Callable[[int], None]

@@ -50,7 +50,7 @@ def parse_pair(text: str) -> PortPair:
 class PortForward:
     """Forwards until ``close``, or until its session in the task ends. ``open_session`` opens the
     session with these ports, ``connect`` a connection of it to one of them; ``is_allowed`` says of
-    a peer and its own end whether it may use the port; ``note`` is told what failed."""
+    a peer and its own end whether it may use the port; ``note`` shows what failed."""
 
     def __init__(
         self,
