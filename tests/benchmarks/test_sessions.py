@@ -20,7 +20,7 @@ import pytest
 
 from tests.integration.session_world import Task, running
 from tests.integration.tcp_relay import TcpRelay
-from yarnam.ports.task_sessions import SessionData
+from yarnam.core.model.session_parts import SessionData
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio, pytest.mark.benchmark]
 

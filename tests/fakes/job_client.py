@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from tests.fakes.task_sessions import FakeTaskSession
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.session_parts import EndKind, SessionEnd, SessionPart, SessionRequest
 from yarnam.errors import Unavailable
 from yarnam.ports.job_access import StatusVersion
-from yarnam.ports.task_sessions import EndKind, SessionEnd, SessionPart, SessionRequest
 
 
 class FakeJobClient:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from yarnam.ports.task_sessions import SessionPart, SessionRequest, WindowSize
+from yarnam.core.model.session_parts import SessionPart, SessionRequest, WindowSize
 
 
 class FakeTaskSession:

@@ -18,7 +18,7 @@ from tests.integration.agent_world import World, small_job, world
 from yarnam.adapters.grpc.session_client import GrpcTaskSession
 from yarnam.adapters.grpc.session_relay import SessionRelay
 from yarnam.core.model.events import Event
-from yarnam.ports.task_sessions import (
+from yarnam.core.model.session_parts import (
     SessionData,
     SessionEnd,
     SessionKind,

@@ -19,7 +19,7 @@ from yarnam.adapters.grpc.session_client import GrpcTaskSession
 from yarnam.agent.keeper import procfs
 from yarnam.agent.machine.session_rules import MAX_SESSIONS
 from yarnam.core.model.events import SessionBegun, SessionClosed
-from yarnam.ports.task_sessions import (
+from yarnam.core.model.session_parts import (
     EndKind,
     EndOfData,
     SessionData,

@@ -53,7 +53,6 @@ def test_the_agent_loads_little_of_the_model_and_of_hdfs_utils() -> None:
         "hdfs_utils.protocols",
         "hdfs_utils.protocols.rejections",
         "hdfs_utils.protocols.untrusted",
-        "yarnam.core.model.exhaustive",
         "yarnam.core.model.ids",
         "yarnam.core.model.metrics",
         "yarnam.core.model.outcomes",

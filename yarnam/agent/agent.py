@@ -43,7 +43,7 @@ from yarnam.agent.mailbox.agent_server import open_server
 from yarnam.agent.mailbox.am_search import AmSighting, find_am
 from yarnam.agent.mailbox.log_service import LogFile, LogService
 from yarnam.agent.mailbox.mailbox_client import AmLimits, AmVanished, MailboxClient
-from yarnam.agent.mailbox.session_service import SessionService, SessionTask
+from yarnam.agent.mailbox.session_service import SessionService
 from yarnam.agent.mailbox.token_file import TokenFile
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.agent.metrics_inbox import MetricsInbox, Sample
@@ -56,6 +56,7 @@ from yarnam.agent.resources.gpu_leases import (
 )
 from yarnam.agent.resources.held_ports import HeldPorts
 from yarnam.agent.resources.node_address import node_address
+from yarnam.agent.sessions.session_task import SessionTask
 from yarnam.agent.task_config import (
     ContainerSettings,
     TaskJob,
@@ -63,9 +64,9 @@ from yarnam.agent.task_config import (
     facts_of,
 )
 from yarnam.core.frameworks.registry import framework_named
-from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.metrics import MirrorReport
 from yarnam.errors import Blame, InternalError, YarnamError
+from yarnam.errors.exhaustive import assert_never
 from yarnam.errors.full_disks import disk_full, in_words
 from yarnam.wire.protocol import ENV_JOB_DIR
 

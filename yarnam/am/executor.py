@@ -34,10 +34,10 @@ from yarnam.core.model.actions import (
     StoreOutputs,
 )
 from yarnam.core.model.events import BrokerFailed, JitterDrawn
-from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.outcomes import Verdict
 from yarnam.errors import YarnamError
+from yarnam.errors.exhaustive import assert_never
 from yarnam.ports import Clock, ContainerBroker, Inbox, NodeHints, TaskMailbox
 
 log = logging.getLogger("yarnam.am")

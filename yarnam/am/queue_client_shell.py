@@ -21,7 +21,6 @@ from yarnam.core.admission import Ask, Decision
 from yarnam.core.admission.forecast import Forecast, as_status, forecast
 from yarnam.core.gang import Gang
 from yarnam.core.gang.elastic.sizing import WaitingJob, waiting_jobs
-from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.tickets import PolicyTicket, Ticket
 from yarnam.core.policies.chosen_policy import active_policy
 from yarnam.core.policies.schedule import JobDecision
@@ -34,6 +33,7 @@ from yarnam.core.queue_client.gang_view import GangView, gang_view, settled_end_
 from yarnam.core.queue_client.ticket_list import NOBODY, TicketList
 from yarnam.core.queue_client.wait_status import is_same_position, waiting_text
 from yarnam.errors import YarnamError
+from yarnam.errors.exhaustive import assert_never
 from yarnam.ports import Clock, ClusterView, Inbox
 from yarnam.ports.ticket_queue import TicketQueue
 from yarnam.wire.records import TicketRecord

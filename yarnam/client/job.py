@@ -29,6 +29,7 @@ from yarnam.core.model.events import (
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus, Phase
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.model.session_parts import SessionKind, SessionRequest
 from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.errors import (
     BadConfig,
@@ -39,7 +40,7 @@ from yarnam.errors import (
     YarnamError,
 )
 from yarnam.ports.job_access import JobClient
-from yarnam.ports.task_sessions import SessionKind, SessionRequest, TaskSession
+from yarnam.ports.task_sessions import TaskSession
 from yarnam.wire.codec import encode
 from yarnam.wire.output_paths import partial_output_path, staging_path
 from yarnam.wire.protocol import VERDICT_FILE

@@ -13,7 +13,8 @@ from yarnam.core.model.events import Event
 from yarnam.core.model.ids import ApplicationId
 from yarnam.core.model.job_spec import AmSpec
 from yarnam.core.model.job_status import JobStatus
-from yarnam.ports.task_sessions import SessionRequest, TaskSession
+from yarnam.core.model.session_parts import SessionRequest
+from yarnam.ports.task_sessions import TaskSession
 
 
 class Launcher(Protocol):

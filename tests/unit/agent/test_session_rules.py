@@ -16,7 +16,7 @@ from yarnam.agent.machine.session_rules import (
     over_because,
     refusal,
 )
-from yarnam.ports.task_sessions import (
+from yarnam.core.model.session_parts import (
     MAX_COMMAND_BYTES,
     MAX_PORTS,
     SILENCE_S,

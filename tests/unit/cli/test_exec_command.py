@@ -11,8 +11,7 @@ from tests.unit.cli.terminal import in_pipes
 from tests.unit.client.world import APPLICATION, World, status, task
 from yarnam.cli.control.exec_everywhere import summary
 from yarnam.cli.shell import Shell, run
-from yarnam.errors import ExitCode
-from yarnam.ports.task_sessions import (
+from yarnam.core.model.session_parts import (
     EndKind,
     SessionData,
     SessionEnd,
@@ -20,6 +19,7 @@ from yarnam.ports.task_sessions import (
     SessionOpened,
     SessionPart,
 )
+from yarnam.errors import ExitCode
 
 
 @pytest.fixture

@@ -52,12 +52,12 @@ from yarnam.core.model.job_status import (
     WaitQueueStatus,
 )
 from yarnam.core.model.outcomes import FirstCause, VerdictKind
+from yarnam.core.model.session_parts import EndKind, SessionEnd
 from yarnam.core.model.snapshot import Closure, Closures, NodeStrike
 from yarnam.core.model.tickets import RunningGang
 from yarnam.core.policies.chosen_policy import QueuePolicy
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import NoPermission
-from yarnam.ports.task_sessions import EndKind, SessionEnd
 from yarnam.wire.codec import encode
 from yarnam.wire.records import JobRecord
 

@@ -23,7 +23,8 @@ from yarnam.wire.pb import yarnam_pb2_grpc as rpc
 from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials, rpc_failure
 
 if TYPE_CHECKING:
-    from yarnam.ports.task_sessions import SessionRequest, TaskSession
+    from yarnam.core.model.session_parts import SessionRequest
+    from yarnam.ports.task_sessions import TaskSession
 
 with on_first_use():
     from yarnam.adapters.grpc import session_client

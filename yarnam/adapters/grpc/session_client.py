@@ -10,8 +10,7 @@ from typing import Any
 
 import grpc
 
-from yarnam.errors import NoPermission, WireMismatch
-from yarnam.ports.task_sessions import (
+from yarnam.core.model.session_parts import (
     ALIVE_S,
     IN_FLIGHT_BYTES,
     MAX_PIECE_BYTES,
@@ -25,6 +24,7 @@ from yarnam.ports.task_sessions import (
     SessionRequest,
     WindowSize,
 )
+from yarnam.errors import NoPermission, WireMismatch
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.protocol import PROTOCOL
 from yarnam.wire.tls import rpc_failure

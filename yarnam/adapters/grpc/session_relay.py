@@ -17,8 +17,8 @@ import grpc.aio
 from yarnam.core.model.events import MAX_SESSION_TEXT, SessionBegun, SessionClosed
 from yarnam.core.model.ids import AskId, parse_ask_id
 from yarnam.core.model.printable import printable
+from yarnam.core.model.session_parts import EndKind, SessionKind
 from yarnam.ports import Inbox
-from yarnam.ports.task_sessions import EndKind, SessionKind
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
 from yarnam.wire.protocol import PROTOCOL

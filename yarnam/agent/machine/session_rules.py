@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from yarnam.ports.task_sessions import (
+from yarnam.core.model.session_parts import (
     MAX_COMMAND_BYTES,
     MAX_PORTS,
     SILENCE_S,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yarnam.ports.task_sessions import (
+from yarnam.core.model.session_parts import (
     EndKind,
     SessionEnd,
     SessionKind,

@@ -19,7 +19,7 @@ from yarnam.agent import programs
 from yarnam.agent.keeper.keeper import LOG_MODE, SESSION_MARK
 from yarnam.agent.keeper.keeper_client import KeeperClient, OpenedSession, SessionOrder
 from yarnam.agent.sessions.descriptors import Descriptor
-from yarnam.ports.task_sessions import SessionKind, SessionRequest, WindowSize
+from yarnam.core.model.session_parts import SessionKind, SessionRequest, WindowSize
 
 NOT_FOUND_CODE, NOT_EXECUTABLE_CODE = 127, 126
 """As POSIX shells have them."""

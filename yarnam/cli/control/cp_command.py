@@ -12,8 +12,8 @@ from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.rendering.console import print_json, print_note, print_progress
 from yarnam.core.model.job_status import byte_words
+from yarnam.core.model.session_parts import SessionKind
 from yarnam.errors import UsageError
-from yarnam.ports.task_sessions import SessionKind
 
 with on_first_use():
     from yarnam.client.monitor.sessions import file_copies, task_choice

@@ -10,8 +10,8 @@ import click
 from yarnam._light_imports import on_first_use
 from yarnam.cli.options import job_argument, json_option, open_client
 from yarnam.cli.rendering.console import print_json_line, print_line, print_note
+from yarnam.core.model.session_parts import EndKind, SessionData, SessionEnd, SessionOpened
 from yarnam.errors import UsageError
-from yarnam.ports.task_sessions import EndKind, SessionData, SessionEnd, SessionOpened
 
 if TYPE_CHECKING:
     from yarnam.client import Job

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from yarnam.cli.rendering.console import print_json_line, print_note, print_output
+from yarnam.core.model.session_parts import EndKind, SessionData, SessionEnd, SessionOpened
 from yarnam.errors import ExitCode, YarnamError
-from yarnam.ports.task_sessions import EndKind, SessionData, SessionEnd, SessionOpened, TaskSession
+from yarnam.ports.task_sessions import TaskSession
 
 if TYPE_CHECKING:
     from yarnam.client import Job

@@ -11,8 +11,9 @@ from yarnam._light_imports import on_first_use
 from yarnam.cli.options import job_argument, json_option, open_client
 from yarnam.cli.rendering.console import print_json_line, print_line, print_note
 from yarnam.cli.signals import INTERRUPTED, Terminated
+from yarnam.core.model.session_parts import SessionKind
 from yarnam.errors import UsageError
-from yarnam.ports.task_sessions import SessionKind, TaskSession
+from yarnam.ports.task_sessions import TaskSession
 
 with on_first_use():
     from yarnam.client.monitor.sessions import port_forwarding, task_choice

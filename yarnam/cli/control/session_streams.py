@@ -15,15 +15,15 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from yarnam.cli.rendering.console import print_raw
-from yarnam.errors import Unavailable, UsageError
-from yarnam.ports.task_sessions import (
+from yarnam.core.model.session_parts import (
     EndKind,
     SessionData,
     SessionEnd,
     SessionOpened,
-    TaskSession,
     WindowSize,
 )
+from yarnam.errors import Unavailable, UsageError
+from yarnam.ports.task_sessions import TaskSession
 
 READ_BYTES = 256 * 1024
 

@@ -8,11 +8,11 @@ from types import MappingProxyType
 from yarnam.core.failures.node_judgement import summary
 from yarnam.core.model import events as ev
 from yarnam.core.model.events import Event
-from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import byte_words
 from yarnam.core.model.outcomes import ProcessExit
 from yarnam.core.observers.observer_registry import observed_text
+from yarnam.errors.exhaustive import assert_never
 
 
 def event_text(event: Event, names: Mapping[AskId, str] = MappingProxyType({})) -> str:

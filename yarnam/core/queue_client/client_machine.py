@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.queue_client import admission_wait, policy_following, queue_record
 from yarnam.core.queue_client.client_actions import ClientAction
 from yarnam.core.queue_client.client_context import ClientStep
@@ -35,6 +34,7 @@ from yarnam.core.queue_client.client_events import (
     Woken,
 )
 from yarnam.core.queue_client.client_state import QueueClient
+from yarnam.errors.exhaustive import assert_never
 
 
 def step(

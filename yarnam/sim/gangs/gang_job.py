@@ -48,7 +48,6 @@ from yarnam.core.model.events import (
     TimerFired,
     TimerId,
 )
-from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.ids import AskId, ContainerId
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import (
@@ -59,6 +58,7 @@ from yarnam.core.model.outcomes import (
     VerdictKind,
 )
 from yarnam.errors import ExitCode
+from yarnam.errors.exhaustive import assert_never
 from yarnam.sim.gangs.job_training import JobTraining
 from yarnam.sim.gangs.queue_driver import QueueDriver
 from yarnam.sim.timeline import Appointment

@@ -29,7 +29,6 @@ from yarnam.core.model.events import (
     PlanRefused,
     TrainingReported,
 )
-from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import NoFit, PlacementPlan, Reason, Target
@@ -49,6 +48,7 @@ from yarnam.core.queue_client.client_state import Stage
 from yarnam.core.queue_client.cluster_poll import ClusterPoll, PlanOutcome
 from yarnam.core.queue_client.gang_view import gang_view
 from yarnam.core.queue_client.ticket_list import TicketList
+from yarnam.errors.exhaustive import assert_never
 from yarnam.sim.gangs.policy_reports import PolicyReports
 from yarnam.sim.gangs.schedule_observer import ScheduleObserver
 from yarnam.sim.poll_batch import Moment

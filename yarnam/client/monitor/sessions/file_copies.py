@@ -11,8 +11,9 @@ from typing import Any
 
 from yarnam.agent.programs import file_copy
 from yarnam.agent.programs.file_copy import Copied, CopyRefused
+from yarnam.core.model.session_parts import EndKind, SessionData, SessionEnd
 from yarnam.errors import Unavailable, UsageError, YarnamError
-from yarnam.ports.task_sessions import EndKind, SessionData, SessionEnd, TaskSession
+from yarnam.ports.task_sessions import TaskSession
 
 MAX_NOTES_BYTES = 64 * 1024
 """The most of the task's standard error that is kept."""

@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from yarnam.errors import Unavailable, UsageError, YarnamError
-from yarnam.ports.task_sessions import (
+from yarnam.core.model.session_parts import (
     MAX_PORTS,
     EndKind,
     EndOfData,
     SessionData,
     SessionEnd,
     SessionOpened,
-    TaskSession,
 )
+from yarnam.errors import Unavailable, UsageError, YarnamError
+from yarnam.ports.task_sessions import TaskSession
 
 LOOPBACK = "127.0.0.1"
 READ_BYTES = 64 * 1024

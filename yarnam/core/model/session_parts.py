@@ -1,0 +1,119 @@
+"""Sessions in a running task: a command, a forwarded connection, a copy of files.
+
+A client opens one through the job's AM, which relays it to the task's agent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Union
+
+MAX_PIECE_BYTES = 256 * 1024
+"""Bytes of one message of a session."""
+
+IN_FLIGHT_BYTES = 1024 * 1024
+"""Bytes of one session that wait in one process for a slow reader, in each direction."""
+
+ALIVE_S = 5.0
+"""The time between two signs of life while a session is open."""
+
+SILENCE_S = 20.0
+"""A peer without a sign of life for this long is gone: four of them were lost."""
+
+MAX_COMMAND_BYTES = 128 * 1024
+"""As the kernel limits one argument (MAX_ARG_STRLEN)."""
+
+MAX_PORTS = 64
+"""Ports of one port-forward."""
+
+
+class SessionKind(Enum):
+    """The use of a session."""
+
+    EXEC = "exec"
+    FORWARD = "port-forward"
+    """It lasts as long as a client forwards ports; its connections are sessions of their own."""
+    CONNECT = "connect"
+    READ = "copy-from"
+    WRITE = "copy-to"
+
+
+class EndKind(Enum):
+    """How a session ended."""
+
+    EXITED = "exited"
+    """Its command did, with a code or by a signal; or the connection was closed by both ends."""
+    DETACHED = "detached"
+    """The command stays."""
+    REFUSED = "refused"
+    """Nothing was started."""
+    CUT = "cut"
+    """It was ended before its command: see the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSize:
+    """The size of a terminal, in characters."""
+
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """One session to open. ``ask`` names the task."""
+
+    kind: SessionKind
+    by: str
+    ask: str
+    local_rank: int = 0
+    command: tuple[bytes, ...] = ()
+    """Empty for a shell."""
+    window: WindowSize | None = None
+    """``None`` if the command gets no terminal."""
+    terminal_type: str = ""
+    is_detached: bool = False
+    port: int = 0
+    forward: str = ""
+    """The session that a connection belongs to."""
+    ports: tuple[int, ...] = ()
+    path: bytes = b""
+    overwrites: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """The agent has begun it."""
+
+    session: str
+    pid: int = 0
+    log: str = ""
+    """The file with the output of a detached command."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionData:
+    """Output of the command, or bytes from the connection."""
+
+    data: bytes
+    is_error: bool = False
+    """Written to stderr."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfData:
+    """Nothing more comes from the command or the connection; it may still read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """The last part of every session."""
+
+    kind: EndKind
+    code: int = 0
+    signal: int = 0
+    reason: str = ""
+
+
+SessionPart = Union[SessionOpened, SessionData, EndOfData, SessionEnd]
