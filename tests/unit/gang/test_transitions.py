@@ -42,6 +42,8 @@ from yarnam.core.model.events import (
     NodesCordoned,
     NodesSuspected,
     ResumeRequested,
+    SessionBegun,
+    SessionClosed,
     StragglersFound,
     SuspendRequested,
     TaskFailing,
@@ -752,7 +754,7 @@ def test_every_event_is_in_the_table() -> None:
     assert {event for event in named if isinstance(event, type)} == {
         *get_args(Event),
         AllEnded,
-    } - {TimerFired, TrainingReported, CheckpointMirrored}
+    } - {TimerFired, TrainingReported, CheckpointMirrored, SessionBegun, SessionClosed}
     assert {event for event in named if not isinstance(event, type)} == set(TimerKind)
 
 

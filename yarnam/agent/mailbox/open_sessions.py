@@ -56,7 +56,7 @@ HANGUP_S = 1.0
 """Between SIGHUP and SIGKILL for a session that is cut."""
 
 LINGER_S = 2.0
-"""After the end has been sent the agent reads on until the client has it. A call that ends while its
+"""After it has sent the end, the agent reads until the client has it. A call that ends while its
 other side still writes breaks there (grpcio 1.85: INTERNAL), and the end would be lost."""
 
 CLOSE_LIMIT_S = 2.0
