@@ -20,9 +20,12 @@ from typing import IO, TYPE_CHECKING, Any
 import pexpect
 import pytest
 
+from tests.integration.fault_world import AM, kill_now
 from tests.integration.submit_world import BIN, Done, interrupt
+from yarnam.core.model.job_status import JobState
 
 if TYPE_CHECKING:
+    from tests.integration.fault_world import FaultWorld
     from tests.integration.submit_world import SubmitWorld
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -325,6 +328,23 @@ def test_the_terminal_is_restored_whatever_ends_the_session(
     until_gone("626")
     os.close(ours)
     os.close(theirs)
+
+
+@pytest.mark.long
+def test_a_session_ends_with_its_am_and_the_next_one_opens_others(world: FaultWorld) -> None:
+    job = world.submit("adopts-sessions", ["/bin/sh", "-c", "echo started; exec sleep 3000"])
+    world.until(job, lambda s: s.state is JobState.RUNNING, "it to run")
+    with world.yarnam("exec", job.id, "--", "sh", "-c", "echo up; exec sleep 627").process as held:
+        until_there("627")
+        kill_now(world.am_pid(job, AM))
+        began = time.monotonic()
+        assert held.wait(30) == 69
+        assert time.monotonic() - began < 15
+    until_gone("627")
+    world.until(job, lambda s: s.am_attempt == 2 and not s.is_last_known, "the next one")
+    done = world.yarnam("exec", job.id, "--", "echo", "again").wait()
+    assert (done.code, done.out) == (0, "again\n"), done.err
+    job.kill()
 
 
 def until_there(seconds: str) -> None:

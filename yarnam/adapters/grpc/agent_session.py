@@ -109,6 +109,7 @@ class AgentSession:
         # Whoever says that it has seen nothing is another agent, without the task's processes.
         self.acknowledged = self._first_number + 1
         self._is_registered = True
+        self.agent_address = task.log_address
         if task.is_started:
             self._started.add(attempt)
         if task.is_ready:

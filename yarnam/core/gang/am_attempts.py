@@ -88,6 +88,7 @@ def _adopted(member: Member) -> AdoptedTask:
         is_started=has_exited or member.state is MemberState.STARTED,
         is_ready=member.is_serving,
         has_exited=has_exited,
+        log_address=member.agent.log_address if member.agent is not None else "",
     )
 
 

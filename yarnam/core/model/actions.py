@@ -152,6 +152,8 @@ class AdoptedTask:
     is_started: bool = False
     is_ready: bool = False
     has_exited: bool = False
+    log_address: str = ""
+    """Where its agent listens for clients (host:port)."""
 
 
 @dataclass(frozen=True, slots=True)
