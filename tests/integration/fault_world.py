@@ -58,6 +58,7 @@ NAMES_IN_JOB_DIR = {
     "hconf.zip",
     "job.json",
     "journal",
+    "requests",
     "series.json",
     "status.json",
     "ticket.json",

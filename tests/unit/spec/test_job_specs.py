@@ -217,7 +217,7 @@ retry:
 ports: [debug]
 am:
   {memory: 2GiB, vcores: 2, attempts: 3, attempts_interval: 1d,
-   agent_silence: 5s, orphan_timeout: 9s, stop_grace: 0s}
+   agent_silence: 5s, orphan_timeout: 9s, absence: 10min, stop_grace: 0s}
 duration: 1h30m
 tags: [team-a, "x=1"]
 """
@@ -275,7 +275,7 @@ def test_every_key(tmp_path: Path) -> None:
         retry=RetrySpec(
             1, 4, (), BlacklistSpec(3, 1800, 600, 0.5), MoreMemorySpec(2.0, 300 * 1024)
         ),
-        am=AmSpec(Resources(2048, 2, 0), 3, 86400, 5, 9, 0),
+        am=AmSpec(Resources(2048, 2, 0), 3, 86400, 5, 9, 600, 0),
         flexible_shape=False,
         duration_s=5400.0,
         tags=("team-a", "x=1"),
