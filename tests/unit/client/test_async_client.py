@@ -171,7 +171,8 @@ async def test_the_history_of_ended_jobs(world: World, monkeypatch: pytest.Monke
     ("plain", "twin", "missing"),
     [
         (Client, AsyncClient, {"site"}),  # The adapters, which block.
-        (Job, AsyncJob, {"follower"}),  # It asks and sleeps by itself.
+        # One asks and sleeps by itself, the other one is a stream that blocks.
+        (Job, AsyncJob, {"follower", "open_session"}),
         (JobHistory, AsyncHistory, set[str]()),
         (JobArray, AsyncArray, {"futures"}),
         (Executor, AsyncExecutor, set[str]()),
