@@ -152,6 +152,8 @@ class TaskJob(NamedTuple):
     restore: str = "newest"
     """The checkpoint that the job's first attempt begins with."""
     absence_s: float = 0.0
+    is_tonys: bool = False
+    """The job was written for TonY, which unpacks the environment as ``venv``."""
 
 
 def facts_of(job: TaskJob) -> TaskFacts:
@@ -237,6 +239,7 @@ def _task_job(record: Plain, secrets: Mapping[str, str], role_name: str, service
         keep=int(job["checkpoint"]["keep"]),
         restore=job["checkpoint"]["restore"],
         is_interactive=bool(job.get("interactive", True)),
+        is_tonys=job.get("compat", "") == "tony",
     )
 
 

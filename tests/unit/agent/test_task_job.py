@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from yarnam.agent.launch.workspace import make_workspace
 from yarnam.agent.task_config import read_task_job
 from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.job_spec import (
@@ -21,6 +22,7 @@ from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
 from yarnam.errors import BadConfig, WireMismatch
 from yarnam.wire.codec import encode
+from yarnam.wire.protocol import LOCAL_ENVIRONMENT
 from yarnam.wire.records import JobRecord
 
 ROLE = RoleSpec(
@@ -105,3 +107,22 @@ def test_a_pre_run_runs_what_the_leading_role_does(tmp_path: Path) -> None:
     assert (job.role, job.command) == ("worker", ROLE.command)
     assert (job.processes, job.gpus) == (1, 1)
     assert dict(job.env)["B"] == "role"
+
+
+@pytest.mark.parametrize(("compat", "is_linked"), [("tony", True), ("", False)])
+def test_programs_written_for_tony_find_their_environment(
+    compat: str, is_linked: bool, tmp_path: Path
+) -> None:
+    write(tmp_path, JobRecord(replace(JOB, compat=compat), (TARGET,), "hdfs://x", 1.0, "0"))
+    job = read_task_job(tmp_path / "job.json", tmp_path / "secrets.json", "worker", "")
+    (tmp_path / LOCAL_ENVIRONMENT / "lib").mkdir(parents=True)
+    workspace = make_workspace(tmp_path, job, "/bin")
+    assert (workspace.directory / "venv" / "lib").is_dir() == is_linked
+
+
+def test_the_sources_own_venv_stays(tmp_path: Path) -> None:
+    write(tmp_path, JobRecord(replace(JOB, compat="tony"), (TARGET,), "hdfs://x", 1.0, "0"))
+    job = read_task_job(tmp_path / "job.json", tmp_path / "secrets.json", "worker", "")
+    (tmp_path / "code" / "venv" / "own").mkdir(parents=True)
+    workspace = make_workspace(tmp_path, job, "/bin")
+    assert (workspace.directory / "venv" / "own").is_dir()

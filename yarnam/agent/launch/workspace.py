@@ -14,6 +14,7 @@ from yarnam.wire.protocol import LAYER_PREFIX, LOCAL_CODE, LOCAL_ENVIRONMENT
 
 WORK = "work"
 BIN = ".yarnam-bin"
+TONYS_ENVIRONMENT = "venv"
 PYTHON_NAMES = ("python", "python3")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -51,6 +52,9 @@ def make_workspace(container: Path, job: TaskJob, path: str) -> Workspace:
             # A file that was shipped under this name was named on purpose: it wins.
             if not link.is_symlink():
                 link.symlink_to(entry)
+    tonys = work / TONYS_ENVIRONMENT
+    if job.is_tonys and job.has_environment and not tonys.is_symlink():
+        tonys.symlink_to(container / LOCAL_ENVIRONMENT)
     python = find_python(container, job, path)
     bin_directory = container / BIN
     bin_directory.mkdir(exist_ok=True)
