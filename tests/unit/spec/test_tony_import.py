@@ -185,19 +185,33 @@ COMMANDS = [
     ({"executes": "./run.sh a"}, "./run.sh a"),
     ({"executes": "bash -c 'x; y'"}, "bash -c 'x; y'"),
     ({"executes": "x.py", "python_binary_path": "Python/bin/python"}, "Python/bin/python x.py"),
-    (
-        {"executes": "source venv/bin/activate && python x.py", "python_venv": "e.zip"},
-        "source environment/bin/activate && python x.py",
-    ),
-    ({"executes": "cat my-venv/x /venv/y", "python_venv": "e.zip"}, "cat my-venv/x /venv/y"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "command"), COMMANDS)
 def test_what_is_executed(arguments: dict[str, str], command: str) -> None:
-    spec, head = convert(instances(worker=1), src_dir="s", **arguments)
-    assert spec["command"] == command
-    assert ("--python-venv" in head) == ("python_venv" in arguments)
+    assert convert(instances(worker=1), src_dir="s", **arguments)[0]["command"] == command
+
+
+ARCHIVES = [
+    ("", {}, True),
+    ("/opt/bin/python", {"python": "/opt/bin/python"}, True),
+    ("Python/bin/python", {"python": "Python/bin/python", "archive": "e.zip"}, False),
+    ("python", {"python": "./python", "archive": "e.zip"}, False),
+]
+
+
+@pytest.mark.parametrize(("python", "environment", "is_file"), ARCHIVES)
+def test_the_clients_archive_is_unpacked_as_in_tony(
+    python: str, environment: dict[str, str], *, is_file: bool
+) -> None:
+    """Only where it has the interpreter is it the job's environment; it is always ``venv``."""
+    spec, head = convert(instances(worker=1), python_venv="e.zip", python_binary_path=python)
+    assert spec.get("environment", {}) == environment
+    assert spec.get("files", []) == [
+        {"source": "e.zip", "name": "venv", "archive": True} for _ in range(is_file)
+    ]
+    assert not head
 
 
 def test_an_empty_program_is_none() -> None:
@@ -213,6 +227,7 @@ def test_paths_are_relative_to_where_the_command_ran(
     resources = "data/a.txt, /abs/b.txt, hdfs:///c.txt, ../d"
     Path("tony.xml").write_bytes(xml({**instances(worker=1), "tony.worker.resources": resources}))
     line = "import tony.xml -executes x.py -src_dir src -python_venv e.zip -o specs/job.yaml"
+    line += " -python_binary_path bin/python"
     assert run(shlex.split(line)) == ExitCode.OK
     spec = yaml.safe_load(Path("specs/job.yaml").read_text())
     assert (spec["code"], spec["environment"]["archive"]) == ("../src", "../e.zip")

@@ -23,7 +23,7 @@ from yarnam.spec.importers.conversion import (
     queue_name,
     words,
 )
-from yarnam.spec.importers.tony_keys import drop_the_rest
+from yarnam.spec.importers.tony_keys import OF_ROLES, drop_the_rest
 from yarnam.spec.importers.tony_rules import set_rules
 
 FRAMEWORKS = {
@@ -31,8 +31,13 @@ FRAMEWORKS = {
     "standalone": "command",
 }
 
+FRAMEWORK = "tony.application.framework"
+
 MULTI_VALUED = ("tony.containers.envs", "tony.execution.envs", "tony.containers.resources")
 """Keys to which TonY's ``-conf`` adds; of the others it replaces the value."""
+
+OF_TONYS_TESTS = re.compile("TEST_(AM|TASK|WORKER)_[A-Z_]+|SIDECAR_TB_TEST|SKIP_HADOOP_PATH")
+"""Variables by which TonY's tests change what its own processes do."""
 
 MOST_TAGS = 7
 
@@ -47,6 +52,8 @@ class Arguments:
     python_venv: str = ""
     python_binary_path: str = ""
     shell_env: tuple[str, ...] = ()
+    container_env: tuple[str, ...] = ()
+    hdfs_classpath: str = ""
     sidecar_tensorboard_log_dir: str = ""
 
 
@@ -63,23 +70,20 @@ def convert(
     if arguments.sidecar_tensorboard_log_dir:
         key = "tony.application.tensorboard-log-dir"
         source.values[key] = arguments.sidecar_tensorboard_log_dir
-    roles = {name: _role(source, name) for name in _role_names(source)}
-    if not roles:
-        raise BadSpec(
-            f"{what} has no role with instances (tony.worker.instances)",
-            hint="TonY runs such a job in its ApplicationMaster; give it one worker.",
-        )
+    _drop_driver(source)
+    named = _role_names(source)
+    roles = {name: _role(source, name) for name in named} or {"worker": _single_node(source)}
     set_rules(source, roles)
     spec: dict[str, Any] = {
         "version": 1,
         "name": job_name(source.take("tony.application.name", "tony")),
         "queue": queue_name(source.take("tony.yarn.queue", "default")),
-        "framework": _framework(source, roles),
+        "framework": _framework(source, roles) if named else "command",
         "command": _command(source, arguments),
         "code": arguments.src_dir,
         "environment": _environment(source, arguments, roles),
         "env": _env(source, what, arguments),
-        "files": _all_files(source, roles),
+        "files": [*_all_files(source, named), *_venv(arguments)],
         "roles": roles,
         "gang": _gang(source),
         "retry": _retry(source),
@@ -89,8 +93,8 @@ def convert(
     }
     label = source.take("tony.application.node-label")
     spec["placement"] = {"node_label": label} if label else {}
-    if arguments.python_venv:
-        _rename_venv(source, spec)
+    if arguments.hdfs_classpath:
+        source.note("--hdfs-classpath", "processes need no jars of TonY's")
     drop_the_rest(source)
     _check_commands(what, spec)
     return source.finish(spec)
@@ -122,9 +126,32 @@ def _role(source: Source, name: str) -> dict[str, Any]:
     return role
 
 
+def _single_node(source: Source) -> dict[str, Any]:
+    """The program of a job without roles, which TonY runs in its ApplicationMaster, once."""
+    source.drop_all(OF_ROLES, "the role has no instances")
+    source.note("tony.worker.instances", "no role has instances: TonY runs the program in its "
+                "ApplicationMaster, here it is a worker")  # fmt: skip
+    source.drop("tony.am.retry-count", "TonY starts a job without roles only once")
+    source.drop_all(
+        r"tony\.application\.(framework|distributed-mode|enable-preprocess)",
+        "the job has one process",
+    )
+    return _role(source, "am")
+
+
+def _drop_driver(source: Source) -> None:
+    is_debugged = str(source.values.get("tony.horovod.driver.mode.debug")).strip().lower() == "true"
+    if is_debugged and _framework_name(source) == "horovod":
+        source.drop_all(r"tony\.driver\..*", "the role is Horovod's rendezvous: yarnam has its own")
+
+
+def _framework_name(source: Source) -> str:
+    return str(source.values.get(FRAMEWORK, "tensorflow")).strip().lower()
+
+
 def _framework(source: Source, roles: Mapping[str, Mapping[str, Any]]) -> str:
-    key = "tony.application.framework"
-    name = str(source.take(key, "tensorflow")).strip().lower()
+    key, name = FRAMEWORK, _framework_name(source)
+    source.take(key)
     mode = source.take("tony.application.distributed-mode", "GANG").upper()
     if mode != "GANG":
         source.values["tony.application.distributed-mode"] = mode
@@ -134,6 +161,8 @@ def _framework(source: Source, roles: Mapping[str, Mapping[str, Any]]) -> str:
     if name not in FRAMEWORKS:
         source.note(key, f"yarnam sets no variables for {name} yet")
         return "command"
+    if name == "standalone" and sum(role["tasks"] for role in roles.values()) > 1:
+        source.note(key, "TonY refuses standalone jobs of more than one task")
     ours = FRAMEWORKS[name]
     rules = framework_named(ours).roles
     trained = [role for role in roles if role in rules.only or not roles[role].get("service")]
@@ -169,28 +198,32 @@ def _command(source: Source, arguments: Arguments) -> str:
     return " ".join(filter(None, (python, script, arguments.task_params)))
 
 
+def _has_python(arguments: Arguments) -> bool:
+    """Whether the client's interpreter is in its archive."""
+    path = arguments.python_binary_path
+    return bool(arguments.python_venv and path) and not path.startswith("/")
+
+
 def _is_environments(arguments: Arguments) -> bool:
     """Whether ``python`` in commands is the interpreter that the client was given: one in the
     archive, or one that every node has."""
     path = arguments.python_binary_path
-    return bool(path) and (bool(arguments.python_venv) or path.startswith("/") or "/" not in path)
+    return _has_python(arguments) or path.startswith("/") or (bool(path) and "/" not in path)
 
 
 def _environment(
     source: Source, arguments: Arguments, roles: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    python = source.take("tony.python-exec-path", "")
-    if _is_environments(arguments):
-        python = arguments.python_binary_path
-    found: dict[str, Any] = {"python": python} if python else {}
-    docker = _docker(source, roles)
-    if docker:
-        found["docker"] = docker
-    if arguments.python_venv and docker and python.startswith("/"):
-        source.note("--python-venv", "the image's Python runs the job: the archive is not shipped")
-    elif arguments.python_venv:
+    given = source.take("tony.python-exec-path", "")
+    python = arguments.python_binary_path if _is_environments(arguments) else given
+    if python == given and "/" in given and not given.startswith("/"):
+        source.note("tony.python-exec-path", "commands name the interpreter themselves")
+        python = ""
+    found: dict[str, Any] = {"docker": _docker(source, roles), "python": python}
+    if _has_python(arguments):
         found["archive"] = arguments.python_venv
-        found["python"] = found.get("python", "").removeprefix("venv/")
+        # A bare name would be looked up in the archive's bin.
+        found["python"] = python if "/" in python else f"./{python}"
     return {key: value for key, value in found.items() if value}
 
 
@@ -214,19 +247,26 @@ def _docker(source: Source, roles: Iterable[str]) -> dict[str, Any]:
 
 def _env(source: Source, what: str, arguments: Arguments) -> dict[str, str]:
     """TonY sets those of the execution last, on the process itself."""
+    containers, execution = "tony.containers.envs", "tony.execution.envs"
+    of_containers = assignments(f"{what}: {containers}", source.take(containers, ""))
+    of_containers |= _given("--container-env", arguments.container_env)
+    of_execution = assignments(f"{what}: {execution}", source.take(execution, ""))
+    of_execution |= _given("--shell-env", arguments.shell_env)
+    if names := [name for name, value in of_containers.items() if "$" in value]:
+        text = f"{', '.join(names)}: $ is not expanded here; export it in the command"
+        source.note(containers, text)
+    if names := [name for name in of_containers if OF_TONYS_TESTS.fullmatch(name)]:
+        source.note(containers, f"{', '.join(names)}: of TonY's own tests, and without effect")
+    return of_containers | of_execution
+
+
+def _given(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """TonY's client takes one variable in each option; a value may have blanks."""
     found: dict[str, str] = {}
-    for key in ("tony.containers.envs", "tony.execution.envs"):
-        made = assignments(f"{what}: {key}", source.take(key, ""))
-        found.update(made)
-        if names := [name for name, value in made.items() if "$" in value and "containers" in key]:
-            source.note(
-                key, f"{', '.join(names)}: $ is not expanded here; export it in the command"
-            )
-    for text in arguments.shell_env:
-        parts = words("--shell-env", text)
-        # TonY's client takes one variable in each option; a value may have blanks.
+    for text in texts:
+        parts = words(option, text)
         for one in parts if all("=" in part for part in parts) else (text,):
-            found.update(assignments("--shell-env", one))
+            found.update(assignments(option, one))
     return found
 
 
@@ -262,13 +302,11 @@ def _files(source: Source, key: str) -> list[dict[str, Any]]:
     return found
 
 
-def _rename_venv(source: Source, spec: dict[str, Any]) -> None:
-    """TonY unpacks the archive as ``venv``."""
-    source.note("--python-venv", "unpacked as `environment`, not `venv`, which commands name no "
-                "more; a program that reads venv/ itself has to be changed")  # fmt: skip
-    for owner in (spec, *spec["roles"].values()):
-        if command := owner.get("command"):
-            owner["command"] = re.sub(r"(?<![\w/.-])venv/", "environment/", command)
+def _venv(arguments: Arguments) -> list[dict[str, Any]]:
+    """The client's archive where the job's Python is not in it: TonY unpacks it as ``venv``."""
+    if not arguments.python_venv or _has_python(arguments):
+        return []
+    return [{"source": arguments.python_venv, "name": "venv", "archive": True}]
 
 
 def _tags(source: Source) -> list[str]:

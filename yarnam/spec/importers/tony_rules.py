@@ -38,7 +38,7 @@ def set_rules(source: Source, roles: Roles) -> None:
     if is_soft:
         _let_pass(source, {name: roles[name] for name in tracked}, strict)
     _set_order(source, roles, tracked)
-    _end_dependents(source, roles, tracked)
+    _end_dependents(source, roles, tracked, strict)
 
 
 def _let_pass(source: Source, tracked: Roles, strict: set[str]) -> None:
@@ -73,6 +73,9 @@ def _set_order(source: Source, roles: Roles, tracked: list[str]) -> None:
     """Stages, and ``depends-on``: a role starts when others have ended."""
     prepare_key, training_key = f"{APPLICATION}prepare-stage", f"{APPLICATION}training-stage"
     prepare, training = _named(source, prepare_key, ""), _named(source, training_key, "")
+    # TonY completes the other stage where only one is given.
+    if prepare or training:
+        prepare, training = prepare or set(roles) - training, training or set(roles) - prepare
     for name in roles:
         key = f"tony.{name}.depends-on"
         is_set = bool(str(source.values.get(key, "")).strip())
@@ -89,7 +92,7 @@ def _set_order(source: Source, roles: Roles, tracked: list[str]) -> None:
             source.note(key, f"{name} does not wait for {names}, which ends with the others")
 
 
-def _end_dependents(source: Source, roles: Roles, tracked: list[str]) -> None:
+def _end_dependents(source: Source, roles: Roles, tracked: list[str], strict: set[str]) -> None:
     """``dependency.R.timeout.after.G``: TonY limits how long R runs when the roles of G have
     ended."""
     for key in [key for key in source.values if DEPENDENCY.fullmatch(key)]:
@@ -108,6 +111,9 @@ def _end_dependents(source: Source, roles: Roles, tracked: list[str]) -> None:
                 f"TonY fails the job where {name} still runs {seconds} s after {group} has ended; "
                 "yarnam waits for it, unless it hangs",
             )
+        elif name in strict and others:
+            roles[name] |= {"service": True}
+            source.drop(key, f"{name} is stopped when the others have ended; TonY waits {seconds} s")
         elif CHIEF_ROLE in members and CHIEF_ROLE in roles and name != CHIEF_ROLE:
             roles[name]["completion"] = "chief"
             source.drop(key, f"{name} is stopped when the chief has ended; TonY waits {seconds} s")
