@@ -283,6 +283,14 @@ def test_a_stage_starts_when_the_one_before_has_ended() -> None:
     assert rules({**instances(db=1, worker=2), **depends})[0]["worker"]["after"]["role"] == "db"
 
 
+@pytest.mark.parametrize("stage", ["prepare-stage", "training-stage"])
+def test_one_stage_leaves_the_other_roles_to_the_other(stage: str) -> None:
+    named = {"prepare-stage": "db", "training-stage": "worker"}[stage]
+    roles, _ = rules({**instances(db=1, worker=2), f"tony.application.{stage}": named})
+    assert roles["worker"]["after"] == {"role": "db", "until": "ended"}
+    assert "after" not in roles["db"]
+
+
 DEPENDENCY = "tony.application.dependency.worker.timeout.after.A"
 
 
@@ -297,6 +305,62 @@ def test_roles_that_must_end_soon_after_others() -> None:
     base = {**instances(worker=1, evaluator=1), "tony.application.group.A": "worker"}
     roles, _ = rules({**base, evaluator: "10", f"{evaluator}.ignored": "true"})
     assert roles["evaluator"] == {"service": True, "optional": True}
+
+
+def test_dependents_that_stop_the_job_on_failure_still_do() -> None:
+    strict = {"tony.application.stop-on-failure-jobtypes": "worker", f"{DEPENDENCY}.ignored": "true"}
+    base = {**instances(chief=1, worker=2), "tony.application.group.A": "chief", DEPENDENCY: "10"}
+    assert rules({**base, **strict})[0]["worker"] == {"service": True}
+
+
+def test_a_job_without_roles_is_one_worker() -> None:
+    given = {"tony.am.memory": "3g", "tony.am.gpus": "1", "tony.worker.memory": "9g"}
+    given |= {"tony.containers.resources": "a", "tony.am.retry-count": "2"}
+    spec, head = convert({**given, "tony.am.command": "main"})
+    worker = {"tasks": 1, "gpus": 1, "memory": "3GiB", "vcores": 1, "processes": "per-task"}
+    assert spec["roles"] == {"worker": {**worker, "command": "main"}}
+    assert spec["files"] == [{"source": "a"}]
+    assert "retry" not in spec
+    assert "ApplicationMaster" in head["tony.worker.instances"]
+    assert head["tony.worker.memory"] == "the role has no instances"
+
+
+def test_what_horovods_own_rendezvous_replaces_is_left_out() -> None:
+    given = {"tony.application.framework": "horovod", "tony.horovod.driver.mode.debug": "true"}
+    given["tony.driver.command"] = "python driver.py"
+    spec, head = convert({**instances(worker=2, driver=1), **given})
+    assert list(spec["roles"]) == ["worker"]
+    assert "rendezvous" in head["tony.driver.instances"]
+    del given["tony.horovod.driver.mode.debug"]
+    assert "driver" in convert({**instances(worker=2, driver=1), **given})[0]["roles"]
+
+
+@pytest.mark.parametrize(
+    ("framework", "roles"),
+    [
+        ("horovod", {"worker": 2, "chief": 1}),
+        ("tensorflow", {"chief": 2, "worker": 1}),
+        ("tensorflow", {"evaluator": 1}),
+    ],
+)
+def test_roles_that_the_framework_does_not_know_are_told(
+    framework: str, roles: dict[str, int]
+) -> None:
+    key = "tony.application.framework"
+    spec, head = convert({**instances(**roles), key: framework})
+    assert spec["framework"] == "command"
+    assert framework in head[key]
+
+
+def test_standalone_jobs_have_one_task_in_tony() -> None:
+    key = "tony.application.framework"
+    assert key in convert(instances(worker=2))[1]
+    assert key not in convert(instances(worker=1))[1]
+
+
+def test_variables_of_tonys_own_tests_are_listed() -> None:
+    _, head = convert(instances(worker=1), container_env=("TEST_AM_CRASH=true", "TEST_DIR=x"))
+    assert head["tony.containers.envs"].startswith("TEST_AM_CRASH: of TonY's own tests")
 
 
 def test_roles_that_tensorflow_does_not_know_run_without_its_variables() -> None:

@@ -43,7 +43,7 @@ OF_TONY = {
 """Patterns of the keys that are dropped, and why."""
 
 OF_ROLES = (
-    r"tony\.([a-z]+)\.(memory|vcores|gpus|command|resources|node-label|image|timeout|"
+    r"tony\.(?!am\.|containers\.)([a-z]+)\.(memory|vcores|gpus|command|resources|node-label|image|timeout|"
     r"max-instances|depends-on|placement-spec|allocation-tags)"
 )
 
