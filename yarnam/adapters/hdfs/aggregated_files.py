@@ -15,14 +15,13 @@ from hdfs_utils import FileSystem
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import MalformedData, NotADirectory, NotFound
 from hdfs_utils.protocols.untrusted import Readable, at_path, decompress
+from yarnam.core.model.metrics import MAX_LOG_BYTES
 
 _ROOT = "yarn.nodemanager.remote-app-log-dir"
 _TFILE_ROOT = "yarn.log-aggregation.TFile.remote-app-log-dir"
 _DEFAULT_ROOT = "/tmp/logs"  # noqa: S108 - Hadoop's default, on HDFS
 _BUCKETS = 10_000
 
-MAX_LOG_BYTES = 256 << 20
-"""Largest log, and largest compressed block: both are held in memory."""
 _MAX_BLOCKS = 1 << 20
 _PIECE = 1 << 20
 _MAX_TEXT = 1 << 16

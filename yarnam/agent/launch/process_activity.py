@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from yarnam.core.model.metrics import CPU_CORES, MEMORY_BYTES, READ_RATE, WRITE_RATE
+from yarnam.core.model.metrics import CPU_CORES, LOG_BYTES, MEMORY_BYTES, READ_RATE, WRITE_RATE
 
 CPU_SHARE = 0.05
 """Share of one core: less is what the threads of a runtime use that only wait (heartbeats)."""
@@ -72,7 +72,7 @@ class ActivityProbe:
         moved = abs(now.moved_bytes - self._before.moved_bytes)
         if used or moved >= IO_BYTES or size != self._size:
             self._active_s = now_s
-        self.usage = _usage(self._before, now, now_s - self._seen_s)
+        self.usage = _usage(self._before, now, now_s - self._seen_s) | {LOG_BYTES: float(size)}
         self._seen_s, self._before, self._size = now_s, now, size
         # While a tool reads its stack (t), whether it is stopped does not show.
         self.is_stopped = "T" in now.states or (self.is_stopped and "t" in now.states)
