@@ -24,9 +24,7 @@ class World:
         """One look; what it reports."""
         gang = self.play.gang
         metrics = [
-            AgentMetrics(
-                ask, rank, 1.0, None, None, ((LOG_BYTES, Measured(size)),), gang.attempt
-            )
+            AgentMetrics(ask, rank, 1.0, None, None, ((LOG_BYTES, Measured(size)),), gang.attempt)
             for rank, (ask, size) in enumerate(zip(self.play.asks(), sizes, strict=True))
         ]
         view = view_of(gang, SPEC, self.play.now_s, metrics)

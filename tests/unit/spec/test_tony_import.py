@@ -308,7 +308,10 @@ def test_roles_that_must_end_soon_after_others() -> None:
 
 
 def test_dependents_that_stop_the_job_on_failure_still_do() -> None:
-    strict = {"tony.application.stop-on-failure-jobtypes": "worker", f"{DEPENDENCY}.ignored": "true"}
+    strict = {
+        "tony.application.stop-on-failure-jobtypes": "worker",
+        f"{DEPENDENCY}.ignored": "true",
+    }
     base = {**instances(chief=1, worker=2), "tony.application.group.A": "chief", DEPENDENCY: "10"}
     assert rules({**base, **strict})[0]["worker"] == {"service": True}
 

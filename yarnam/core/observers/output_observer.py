@@ -1,5 +1,5 @@
-"""Warns when a process has written so much that its log cannot be read after the job: nothing limits
-it, and it takes the disk of its node from all others."""
+"""Warns when a process has written more than can be read after the job. Nothing limits its log,
+which takes the disk of its node from all others."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def observe(state: OutputWatch, view: View) -> tuple[OutputWatch, Observation]:
     node = f" on {member.grant.node}" if member.grant is not None else ""
     text = (
         f"{member.name} (rank {rank}){node} has written {size / 2**30:.3g} GiB of output; logs of "
-        f"more than {MAX_LOG_BYTES / 2**20:.0f} MiB cannot be read after the job, and fill the "
-        "node's disk. Print less"
+        f"more than {MAX_LOG_BYTES / 2**20:.0f} MiB fill the node's disk, and after the job only "
+        "`yarn logs` can read them. Print less"
     )
     return OutputWatch(gang.attempt, is_reported=True), condition(NAME, view, text)
 

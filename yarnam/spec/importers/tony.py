@@ -170,7 +170,9 @@ def _framework(source: Source, roles: Mapping[str, Mapping[str, Any]]) -> str:
     trained = [role for role in roles if role in rules.only or not roles[role].get("service")]
     unknown = [role for role in trained if rules.only and role not in rules.only]
     unknown += trained[1:] if rules.one else ()
-    unknown += [f"{role} of several tasks" for role in rules.single if roles.get(role, ONE)["tasks"] > 1]
+    unknown += [
+        f"{role} of several tasks" for role in rules.single if roles.get(role, ONE)["tasks"] > 1
+    ]
     missing = [one for one in rules.needs if not set(one.split(" or ")) & set(trained)]
     if unknown or missing:
         what = ", ".join(unknown or missing)

@@ -31,8 +31,8 @@ OF_TONY = {
     r"tony\.application\.single-node": "nothing of the user's runs in the ApplicationMaster",
     r"tony\.application\.test\..*": "of TonY's own tests",
     r"tony\.application\.num-client-rm-connect-retries": "of TonY's client",
-    r"tony\.application\.tensorboard-log-dir": "no role tensorboard is started, and the chief has TB_PORT; "
-    "run `yarnam tensorboard JOB` beside the job",
+    r"tony\.application\.tensorboard-log-dir": "no role tensorboard is started, and the "
+    "chief has TB_PORT; run `yarnam tensorboard JOB` beside the job",
     r"tony\.other\.namenodes": "tokens are fetched for every file system that the spec names",
     r"tony\.gpu-exec-path": "agents find nvidia-smi on the PATH",
     r"tony\.[a-z]+\.max-instances": "TonY's client only checks it",

@@ -113,7 +113,7 @@ def _end_dependents(source: Source, roles: Roles, tracked: list[str], strict: se
             )
         elif name in strict and others:
             roles[name] |= {"service": True}
-            source.drop(key, f"{name} is stopped when the others have ended; TonY waits {seconds} s")
+            source.drop(key, f"{name} is stopped when the others end; TonY waits {seconds} s")
         elif CHIEF_ROLE in members and CHIEF_ROLE in roles and name != CHIEF_ROLE:
             roles[name]["completion"] = "chief"
             source.drop(key, f"{name} is stopped when the chief has ended; TonY waits {seconds} s")
