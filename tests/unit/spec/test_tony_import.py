@@ -109,6 +109,24 @@ def test_every_key_of_tonys_own_lists_is_known() -> None:
     assert convert(defaults)[0]["roles"]["worker"]["tasks"] == 2
 
 
+OTHERS = """
+application: hadoop.classpath hadoop.location placement-spec tensorboard-log-dir
+containers: allocation-tags command envs placement-spec
+docker: containers.image containers.mount worker.image
+task: default.jvm.opts
+worker: allocation-tags command depends-on max-instances placement-spec
+"""
+"""Keys that TonY's code knows, and its lists of defaults leave out."""
+
+
+def test_every_other_key_of_tonys_code_is_known() -> None:
+    lines = [line.partition(": ") for line in OTHERS.strip().splitlines()]
+    names = [f"tony.{group}.{key}" for group, _, keys in lines for key in keys.split()]
+    names += ["tony.gpu-exec-path", "tony.python-exec-path"]
+    values = dict.fromkeys(names, "x") | {"tony.containers.envs": "A=1"}
+    convert({**instances(worker=1), **values})
+
+
 def test_what_a_role_without_instances_has_is_listed() -> None:
     spec, head = convert({**instances(worker=4), "tony.ps.memory": "3g"})
     assert list(spec["roles"]) == ["worker"]
@@ -135,6 +153,12 @@ README = [
         {"archive": "my-venv.zip", "python": "Python/bin/python"},
     ),
     (
+        "--python_venv=my-venv.zip --src_dir=src --executes=m.py --task_params='--steps 9' "
+        "--python_binary_path=venv/bin/python",
+        "python m.py --steps 9",
+        {"archive": "my-venv.zip", "python": "venv/bin/python"},
+    ),
+    (
         "-executes models/mnist.py -src_dir src -python_binary_path /opt/env/bin/python",
         "python models/mnist.py",
         {"python": "/opt/env/bin/python"},
@@ -151,7 +175,8 @@ def test_the_command_lines_of_tonys_readme_run_unchanged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    spec = imported(tmp_path, instances(worker=4), line)
+    properties = {**instances(worker=4), "tony.worker.gpus": "1", "tony.ps.memory": "3g"}
+    spec = imported(tmp_path, properties, line)
     assert spec["command"] == command
     assert spec["environment"] == environment
     assert spec["code"] == "src"
