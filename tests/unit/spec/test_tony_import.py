@@ -141,6 +141,7 @@ def test_keys_that_are_not_tonys_are_listed() -> None:
 # ---- command lines -------------------------------------------------------------------------------
 
 IN_ARCHIVE = "-python_venv my-venv.zip -python_binary_path Python/bin/python -src_dir src"
+IN_EXAMPLES = "--python_venv=my-venv.zip --src_dir=src --python_binary_path=venv/bin/python"
 README = [
     (
         f"-executes models/mnist.py -task_params '--in /in --steps 25' {IN_ARCHIVE}",
@@ -153,8 +154,7 @@ README = [
         {"archive": "my-venv.zip", "python": "Python/bin/python"},
     ),
     (
-        "--python_venv=my-venv.zip --src_dir=src --executes=m.py --task_params='--steps 9' "
-        "--python_binary_path=venv/bin/python",
+        f"{IN_EXAMPLES} --executes=m.py --task_params='--steps 9'",
         "python m.py --steps 9",
         {"archive": "my-venv.zip", "python": "venv/bin/python"},
     ),
