@@ -31,6 +31,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         status="Show the status of a job.",
         watch="Follow a job until it ends.",
         ps="List jobs.",
+        top="Show what running jobs use.",
         logs="Print the output of a job's processes.",
         events="List the events of a job.",
         explain="Show why a job failed.",

@@ -64,8 +64,6 @@ Spec = Union[str, "os.PathLike[str]", Mapping[str, Any], JobSpec]
 PARALLEL_STATUS_READS = 16
 """Reading a status is an RPC to an AM or a small read from HDFS: nearly all waiting."""
 
-_LIVING = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
-
 
 class Client:
     """A connection to one cluster. Thread-safe, and picklable::
@@ -305,7 +303,7 @@ class Client:
         """
         whose = self._site.user if user is None else user
         include_ended = include_ended or (state is not None and state.is_final)
-        states = () if include_ended else _LIVING
+        states = () if include_ended else lookup.LIVING
         wanted = frozenset(tags)
         applications = [
             one

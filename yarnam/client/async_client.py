@@ -21,8 +21,8 @@ from yarnam.client.functions.function_executor import Executor, FunctionArray
 from yarnam.client.functions.function_job import FunctionJob
 from yarnam.client.functions.job_array import JobArray, job_of
 from yarnam.client.job import Job
-from yarnam.client.monitor.job_follower import Poll, WaitLimit
 from yarnam.client.monitor.job_history import JobHistory
+from yarnam.client.monitor.live.job_follower import Poll, WaitLimit
 from yarnam.client.queues.chosen_policies import ChosenPolicies
 from yarnam.client.site import Site
 from yarnam.core.model.job_status import JobStatus

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from hdfs_utils import HdfsError
 from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
-from yarnam.client.monitor.job_follower import HOLD_S, JobFollower, WaitLimit
 from yarnam.client.monitor.job_sources import JobSources
+from yarnam.client.monitor.live.job_follower import HOLD_S, JobFollower, WaitLimit
 from yarnam.client.monitor.logs.job_logs import LogPiece, LogRequest, LogSource, read_logs
 from yarnam.client.monitor.metrics_table import metrics_table
 from yarnam.client.monitor.requested_size import RequestedSize, requested_size

@@ -211,6 +211,11 @@ def ps(stage: Stage) -> list[str]:
     return ["--user", "*"]
 
 
+def top(stage: Stage) -> list[str]:
+    job_with_everything(stage, JobState.RUNNING)
+    return [APPLICATION, "--once"]
+
+
 def logs(stage: Stage) -> list[str]:
     """The bytes of a process are a case of their own, below."""
     pieces = (
@@ -696,6 +701,7 @@ CASES: dict[str, Prepare] = {
     "status": status_,
     "watch": watch,
     "ps": ps,
+    "top": top,
     "logs": logs,
     "events": events,
     "explain": explain,

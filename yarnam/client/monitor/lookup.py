@@ -15,6 +15,9 @@ LAST = "last"
 _APPLICATION = re.compile(r"application_\d+_\d+")
 _MAX_SHOWN = 10
 
+LIVING = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
+"""YARN's states of an application that has not ended."""
+
 
 def jobs_on(site: Site, *, user: str = "", states: Sequence[str] = ()) -> list[YarnApplication]:
     """The yarnam applications that YARN knows, newest first."""

@@ -353,6 +353,7 @@ def _task(member: Member) -> TaskStatus:
         log_address=agent.log_address if agent else "",
         exit_text=_exit_text(member),
         http_address=grant.http_address if grant else "",
+        memory_limit_bytes=member.target.resources.memory_mib * 2**20,
     )
 
 

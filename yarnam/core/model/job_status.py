@@ -83,6 +83,8 @@ class TaskStatus:
     """CPU, memory, I/O and GPUs of its processes together, as the agent measures them."""
     http_address: str = ""
     """host:port of the web pages of its NodeManager, which show the container's logs."""
+    memory_limit_bytes: int | None = None
+    """The size of its container; ``None`` with an older ApplicationMaster."""
 
     @property
     def name(self) -> str:

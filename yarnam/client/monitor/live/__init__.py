@@ -1,0 +1,1 @@
+"""What is read again and again while jobs run."""
