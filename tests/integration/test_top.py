@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from tests.integration.submit_world import SubmitWorld
 
 pytestmark = [
-    pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(400),
-]  # fmt: skip
+    pytest.mark.yarn,
+    pytest.mark.hdfs,
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.timeout(400),
+]
 
 LIMIT_S = 60.0
 """For an agent's first measurement to reach the job's status: it takes some 4 s."""

@@ -660,8 +660,13 @@ class Agent:
         run, job = self._run, self._job
         alive = run is not None and any(one.pid and not one.ended for one in run.processes)
         environments = tuple(plan.env for plan in self._plans) if alive else ()
+        processes = () if run is None else run.processes
         return SessionTask(
-            job.is_interactive, environments, self._work, self._settings.log_directory
+            job.is_interactive,
+            environments,
+            self._work,
+            self._settings.log_directory,
+            tuple((0 if one.ended else one.pid, one.plan.log) for one in processes),
         )
 
     # ---- the end -------------------------------------------------------------------------

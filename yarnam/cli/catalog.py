@@ -44,6 +44,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         shell="Open a shell in a task of a running job.",
         **{"port-forward": "Forward ports of this machine to a task of a running job."},
         cp="Copy files to and from a task of a running job.",
+        debug="Show the Python stacks of a rank's process.",
         scale="Resize an elastic job.",
         suspend="Stop a job at a checkpoint and give back its GPUs.",
         resume="Resume a suspended job.",

@@ -52,7 +52,14 @@ from yarnam.core.model.job_status import (
     WaitQueueStatus,
 )
 from yarnam.core.model.outcomes import FirstCause, VerdictKind
-from yarnam.core.model.session_parts import EndKind, SessionEnd
+from yarnam.core.model.session_parts import (
+    EndKind,
+    RankStacks,
+    SessionData,
+    SessionEnd,
+    StackFrame,
+    ThreadStack,
+)
 from yarnam.core.model.snapshot import Closure, Closures, NodeStrike
 from yarnam.core.model.tickets import RunningGang
 from yarnam.core.policies.chosen_policy import QueuePolicy
@@ -398,6 +405,14 @@ def exec_(stage: Stage) -> list[str]:
     return [APPLICATION, "true"]
 
 
+def debug(stage: Stage) -> list[str]:
+    session(stage)
+    frames = (StackFrame(TEXT, TEXT, 1),)
+    found = RankStacks(7, TEXT, (ThreadStack(TEXT, frames),))
+    stage.world.line.session_parts = [SessionData(encode(found)), SessionEnd(EndKind.EXITED)]
+    return [APPLICATION, "--rank", "0"]
+
+
 def port_forward(stage: Stage) -> list[str]:
     session(stage)
     return [APPLICATION, ":80"]
@@ -706,6 +721,7 @@ CASES: dict[str, Prepare] = {
     "events": events,
     "explain": explain,
     "exec": exec_,
+    "debug": debug,
     "port-forward": port_forward,
     "cp": cp,
     "scale": scale,

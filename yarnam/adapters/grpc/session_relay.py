@@ -172,6 +172,8 @@ def what_of(request: pb.SessionRequest) -> str:
         return " ".join(map(str, request.ports))
     if request.kind in {SessionKind.READ.value, SessionKind.WRITE.value}:
         return _text(request.path)
+    if request.kind == SessionKind.STACKS.value:
+        return f"local rank {request.local_rank}"
     return shlex.join(map(_text, request.command)) or "a shell"
 
 

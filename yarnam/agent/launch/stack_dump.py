@@ -14,13 +14,14 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from yarnam.agent.launch.log_files import append_note
 from yarnam.agent.launch.process_activity import tree
 from yarnam.core.model.printable import printable
+from yarnam.core.model.session_parts import RankStacks, StackFrame, ThreadStack
 
 STACK_SIGNAL = signal.SIGRTMIN + 9
 """As ``yarnam.train`` registers it."""
@@ -33,6 +34,8 @@ TOOLS_S = 3.0
 MAX_BYTES = 64 * 1024
 """Read of a dump."""
 FRAMES = 3
+MAX_DIGITS = 9
+"""A line's number has no more."""
 MAX_FRAME = 100
 """Characters of a function with its file."""
 
@@ -42,6 +45,14 @@ TOOLS = (
     ("gdb", ("-p", "PID", "-batch", "-ex", "thread apply all bt 12")),
 )
 
+MAX_TREE = 16
+"""Processes of a rank that are looked at for Python, parents first."""
+
+_THREADS = (
+    re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+.*"),
+    re.compile(r'Thread \S+ \([^()]*\)(?:: ".*")?'),
+)
+"""The first line of a thread's stack by faulthandler, and by py-spy."""
 _FAULTHANDLER = re.compile(r'  File "([^"]*)", line (\d+) in (.+)')
 _PY_SPY = re.compile(r" +(\S.*) \(([^()]*):(\d+)\)")
 _NATIVE = re.compile(r"#\d+ +(?:0x[0-9a-f]+ +)?(?:in +)?([A-Za-z_][\w:~<>]*)")
@@ -56,7 +67,7 @@ async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
         start = _size(log)
         with suppress(OSError):
             os.kill(handler, STACK_SIGNAL)
-        return await _faulthandler_dump(log, start)
+        return innermost((await _faulthandler_dump(log, start)).splitlines())
     deadline = time.monotonic() + TOOLS_S
     for name, arguments in TOOLS:
         path = shutil.which(name)
@@ -68,7 +79,44 @@ async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
     return ()
 
 
-async def _faulthandler_dump(log: Path, start: int) -> tuple[str, ...]:
+async def read_stacks(pid: int, log: Path, env: Mapping[str, str]) -> RankStacks | None:
+    """The Python stacks of a process, or of the first one below it that is Python, without stopping
+    it: by the job's own py-spy, else by the signal of ``yarnam.train``, whose dump is then in the
+    log too. ``None`` if neither is there. Takes ``TOOLS_S`` and ``ANSWER_S`` at most."""
+    pids = [*tree(pid)][:MAX_TREE]
+    py_spy = shutil.which("py-spy", path=env.get("PATH", os.defpath))
+    deadline = time.monotonic() + TOOLS_S
+    for one in pids if py_spy is not None else ():
+        command = [str(py_spy), "dump", "--nonblocking", "--pid", str(one)]
+        if found := threads_in((await _run(command, deadline)).splitlines()):
+            return RankStacks(one, "py-spy", found)
+    handler = next((one for one in pids if _handles(one, STACK_SIGNAL)), None)
+    if handler is None:
+        return None
+    start = _size(log)
+    with suppress(OSError):
+        os.kill(handler, STACK_SIGNAL)
+    found = threads_in((await _faulthandler_dump(log, start)).splitlines())
+    return RankStacks(handler, "faulthandler", found) if found else None
+
+
+def threads_in(lines: Sequence[str]) -> tuple[ThreadStack, ...]:
+    """The threads in a dump of faulthandler or py-spy, without what the process has printed
+    meanwhile."""
+    found: list[tuple[str, list[StackFrame]]] = []
+    for line in lines:
+        python = _FAULTHANDLER.fullmatch(line)
+        spied = _PY_SPY.fullmatch(line)
+        if any(header.fullmatch(line) for header in _THREADS):
+            found.append((line.removesuffix(" (most recent call first):"), []))
+        elif found and python:
+            found[-1][1].append(StackFrame(python[3], python[1], int(python[2][:MAX_DIGITS])))
+        elif found and spied:
+            found[-1][1].append(StackFrame(spied[1], spied[2], int(spied[3][:MAX_DIGITS])))
+    return tuple(ThreadStack(name, tuple(frames)) for name, frames in found if frames)
+
+
+async def _faulthandler_dump(log: Path, start: int) -> str:
     """What faulthandler writes into the log, as soon as no more of it comes."""
     deadline = time.monotonic() + ANSWER_S
     before = ""
@@ -76,10 +124,10 @@ async def _faulthandler_dump(log: Path, start: int) -> tuple[str, ...]:
         await asyncio.sleep(ANSWER_POLL_S)
         text = _since(log, start)
         # The main thread, which was signalled, comes last.
-        if text == before and (found := innermost(text.splitlines())):
-            return found
+        if text == before and innermost(text.splitlines()):
+            return text
         before = text
-    return innermost(before.splitlines())
+    return before
 
 
 def innermost(lines: Sequence[str]) -> tuple[str, ...]:

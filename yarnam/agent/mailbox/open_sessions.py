@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import secrets
 import signal
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import grpc
 
 from yarnam.agent.keeper.keeper_client import KeeperClient
+from yarnam.agent.launch import stack_dump
 from yarnam.agent.machine.session_rules import (
     SessionClock,
     SessionCounts,
@@ -35,6 +38,7 @@ from yarnam.agent.sessions.session_task import SessionTask
 from yarnam.core.model.session_parts import (
     ALIVE_S,
     IN_FLIGHT_BYTES,
+    MAX_PIECE_BYTES,
     EndKind,
     SessionEnd,
     SessionKind,
@@ -61,6 +65,11 @@ other side still writes breaks there (grpcio 1.85: INTERNAL), and the end would 
 
 CLOSE_LIMIT_S = 2.0
 """For the clients to get the reason when the agent leaves."""
+
+NO_STACKS = (
+    "no Python stack can be read: the job's PATH has no py-spy that may read the process, and the "
+    "program does not import yarnam.train"
+)
 
 _LOG = logging.getLogger("yarnam.agent")
 
@@ -209,6 +218,8 @@ class _Session:
     # ---- the course ----------------------------------------------------------------------
 
     async def run(self, is_running: Callable[[], bool]) -> SessionEnd:
+        if self.request.kind is SessionKind.STACKS:
+            return await self._send_stacks()
         try:
             await self._start()
         except CannotStart as error:
@@ -237,6 +248,21 @@ class _Session:
             await command.end_all()
         await self._drain(pumps)
         return self._exit(is_running)
+
+    async def _send_stacks(self) -> SessionEnd:
+        """It takes seconds at most: shorter than a client waits for a sign of life."""
+        rank, task = self.request.local_rank, self._task
+        pid, log = task.processes[rank] if rank < len(task.processes) else (0, task.log_directory)
+        if not pid:
+            return SessionEnd(EndKind.REFUSED, reason="the process of this rank has ended")
+        await self.write(opened_message(SessionOpened(self.name, pid)))
+        found = await stack_dump.read_stacks(pid, log, task.environments[rank])
+        if found is None:
+            return SessionEnd(EndKind.REFUSED, reason=NO_STACKS)
+        content = json.dumps(asdict(found)).encode()
+        for start in range(0, len(content), MAX_PIECE_BYTES):
+            await self.write(pb.SessionOutput(data=content[start : start + MAX_PIECE_BYTES]))
+        return SessionEnd(EndKind.EXITED)
 
     def _exit(self, is_running: Callable[[], bool]) -> SessionEnd:
         opened = self._command.opened

@@ -14,3 +14,5 @@ class SessionTask(NamedTuple):
     environments: Sequence[Mapping[str, str]]
     directory: Path
     log_directory: Path
+    processes: Sequence[tuple[int, Path]] = ()
+    """The id, 0 once it has ended, and the log of each, by local rank."""

@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from yarnam._light_imports import on_first_use
+from yarnam.cli.jobs.top_text import TopView, top_lines
 from yarnam.cli.rendering.console import live_console, live_text, print_note
-from yarnam.cli.rendering.top_text import TopView, top_lines
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.client.monitor.live.live_jobs import LiveJobs
 from yarnam.client.monitor.live.usage_rows import UsageOrder
@@ -44,9 +44,9 @@ FOOTER = "q quits"
 
 
 def view_of(live: LiveJobs, order: UsageOrder | None, *, has_tasks: bool) -> TopView:
-    """What is known by now."""
+    """Show the newest statuses of these jobs."""
     trouble = "" if live.error is None else live.error.message
-    return TopView(live.jobs(), order, has_tasks, trouble, live.left_out)
+    return TopView(live.jobs(), order, has_tasks, trouble, live.unread_jobs)
 
 
 def show(live: LiveJobs, order: UsageOrder | None, *, has_tasks: bool) -> int:
@@ -74,7 +74,7 @@ def show(live: LiveJobs, order: UsageOrder | None, *, has_tasks: bool) -> int:
 
 
 def _draw_until_key(live: LiveJobs, order: UsageOrder | None, *, has_tasks: bool) -> bytes:
-    """``QUIT`` or ``STOP``; empty: the job has ended."""
+    """Return ``QUIT`` or ``STOP``, or nothing once the job has ended."""
     console = live_console()
 
     def drawn() -> RenderableType:
@@ -139,7 +139,8 @@ def _size_changes() -> Iterator[int]:
 
 @contextmanager
 def _keys() -> Iterator[int | None]:
-    """The terminal's keys as they are pressed; ``None`` where standard input is no terminal."""
+    """Yield a descriptor that gives each key as it is pressed, or ``None`` if standard input is not
+    a terminal."""
     if not sys.stdin.isatty():
         yield None
         return

@@ -37,6 +37,8 @@ class SessionKind(Enum):
     CONNECT = "connect"
     READ = "copy-from"
     WRITE = "copy-to"
+    STACKS = "stacks"
+    """The agent reads the stacks of a process once, and sends a ``RankStacks``."""
 
 
 class EndKind(Enum):
@@ -117,3 +119,31 @@ class SessionEnd:
 
 
 SessionPart = Union[SessionOpened, SessionData, EndOfData, SessionEnd]
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """One call in a stack."""
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadStack:
+    """The stack of one thread, the innermost call first."""
+
+    name: str
+    frames: tuple[StackFrame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankStacks:
+    """The Python stacks of a rank's process."""
+
+    pid: int
+    """The process within the rank that has them."""
+    tool: str
+    """It has read them."""
+    threads: tuple[ThreadStack, ...]

@@ -133,7 +133,7 @@ def test_the_number_of_jobs_is_bounded(
     live = with_jobs(world, 5)
     live.refresh()
     live.wait(LIMIT_S)
-    assert (len(live.jobs()), live.left_out, len(replies.asked)) == (3, 2, 3)
+    assert (len(live.jobs()), live.unread_jobs, len(replies.asked)) == (3, 2, 3)
     live.close()
 
 

@@ -1,1 +1,1 @@
-"""What is read again and again while jobs run."""
+"""Statuses of running jobs, read again and again."""

@@ -81,7 +81,7 @@ class LiveJobs:
         self._is_listing = self._is_listed = self._is_closed = False
         self.error: YarnamError | None = None
         """Why the list of jobs, or the one job, could not be read; ``None`` if it could."""
-        self.left_out = 0
+        self.unread_jobs = 0
         """Jobs beyond ``MOST_JOBS``."""
 
     def refresh(self) -> None:
@@ -145,7 +145,7 @@ class LiveJobs:
         return lookup.jobs_on(self._site, user=self._site.user, states=lookup.LIVING)
 
     def _take(self, listed: Sequence[YarnApplication]) -> None:
-        self.left_out = max(0, len(listed) - MOST_JOBS)
+        self.unread_jobs = max(0, len(listed) - MOST_JOBS)
         self._listed, self._is_listed = tuple(listed[:MOST_JOBS]), True
         names = {one.application for one in self._listed}
         for name in [name for name in self._sources if name not in names | self._reading]:

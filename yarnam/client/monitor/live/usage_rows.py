@@ -26,7 +26,7 @@ class JobUse:
     state: str
     ranks: tuple[int, ...] = ()
     gpu_ids: tuple[str, ...] = ()
-    """Of a task."""
+    """Empty for a job."""
     gpus: int = 0
     gpu_percent: float | None = None
     """The mean of all its GPUs."""
@@ -34,7 +34,7 @@ class JobUse:
     cpu_cores: float | None = None
     memory_bytes: float | None = None
     memory_limit_bytes: float | None = None
-    """Of the tasks that report their memory: YARN ends a container that uses more."""
+    """YARN ends a container that uses more. A job has the sum over the tasks that report memory."""
     step: int | None = None
     steps_per_s: float | None = None
     age_s: float | None = None
@@ -158,7 +158,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def _pace(job: LiveJob, name: str) -> float | None:
-    """Of the last minute; ``None`` before two readings."""
+    """Return the rate of the last minute, or ``None`` before two readings."""
     pace = job.paces.get(name)
     return pace.steps_per_s if pace is not None and len(pace.points) > 1 else None
 

@@ -34,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TopView:
-    """What is shown: all jobs, or the tasks of one."""
+    """The jobs to show, by job or by task."""
 
     jobs: Sequence[LiveJob]
     order: UsageOrder | None = None
@@ -42,7 +42,7 @@ class TopView:
     """Whether its one job is shown by task."""
     trouble: str = ""
     """Why the list of jobs is old; empty if it is not."""
-    left_out: int = 0
+    unread_jobs: int = 0
     """Jobs that are not read, as there are too many."""
 
 
@@ -107,7 +107,7 @@ def top_lines(
     rows: Sequence[JobUse] = uses
     columns: tuple[Column, ...] = _OF_JOBS
     before = [f"The list of jobs is old: {view.trouble}"] if view.trouble else []
-    after = [f"and {view.left_out} older jobs (see: yarnam ps)"] if view.left_out else []
+    after = [f"and {view.unread_jobs} older jobs (see: yarnam ps)"] if view.unread_jobs else []
     if view.has_tasks:
         columns = _OF_TASKS
         rows = [row for job in view.jobs for row in task_uses(job)]
@@ -191,8 +191,8 @@ def top_plain(view: TopView, now_s: float) -> dict[str, Any]:
                 "tasks": [_plain(task, "age_s", "reason") for task in tasks],
             }
         )
-    return {"at_s": now_s, "trouble": view.trouble, "left_out": view.left_out, "jobs": jobs}
+    return {"at_s": now_s, "trouble": view.trouble, "unread_jobs": view.unread_jobs, "jobs": jobs}
 
 
-def _plain(use: JobUse, *left_out: str) -> dict[str, Any]:
-    return {name: value for name, value in asdict(use).items() if name not in left_out}
+def _plain(use: JobUse, *hidden: str) -> dict[str, Any]:
+    return {name: value for name, value in asdict(use).items() if name not in hidden}
