@@ -746,8 +746,8 @@ class JobDict(_JobRequired, total=False):
     """Whom to notify when the job reaches a state."""
     acls: AclsDict
     interactive: bool
-    """Whether you may open sessions in the tasks, by `yarnam exec`, `shell`, `port-forward` and
-    `cp`. See [hands on](../how-to/hands-on.md)."""
+    """Whether you may open sessions in the tasks, by `yarnam exec`, `shell`, `debug`,
+    `port-forward` and `cp`. See [hands on](../how-to/hands-on.md)."""
     compat: Literal['tony']
     """`tony`: processes get TonY's variables too (`JOB_NAME`, `TASK_INDEX`, `CLUSTER_SPEC` and
     others), for programs written for it. See [rendezvous](rendezvous.md#with-compat-tony)."""

@@ -160,19 +160,26 @@ def _handles(pid: int, number: int) -> bool:
 
 
 async def _run(command: Sequence[str], deadline: float) -> str:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
+    """Return its output, or nothing if it cannot be started or takes too long. It never stays."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        return ""
     try:
         limit_s = max(0.0, deadline - time.monotonic())
         out, _ = await asyncio.wait_for(process.communicate(), limit_s)
     except asyncio.TimeoutError:
-        process.kill()
-        await process.wait()
         return ""
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
     return out[:MAX_BYTES].decode("utf-8", "replace")
 
 
