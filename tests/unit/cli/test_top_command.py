@@ -18,11 +18,12 @@ import pytest
 from tests.unit.cli.terminal import in_pipes
 from tests.unit.cli.top_on_fakes import world_of
 from tests.unit.client.world import APPLICATION, World, status
+from yarnam.cli.jobs.top_command import ORDERS
 from yarnam.cli.jobs.top_text import _OF_JOBS as OF_JOBS
 from yarnam.cli.jobs.top_text import TopView, cut, fitted, top_lines
 from yarnam.cli.shell import Shell, run
 from yarnam.client.monitor.live.live_jobs import LiveJob
-from yarnam.client.monitor.live.usage_rows import JobUse
+from yarnam.client.monitor.live.usage_rows import JobUse, UsageOrder
 from yarnam.errors import ExitCode, Unavailable
 
 ROOT = Path(__file__).parents[3]
@@ -146,6 +147,10 @@ def test_a_long_name_is_cut_before_a_column_goes() -> None:
     assert cells[1].endswith("n…")
 
 
+def test_every_order_can_be_chosen() -> None:
+    assert list(ORDERS) == [order.value for order in UsageOrder]
+
+
 # ---- on a terminal -----------------------------------------------------------------------------
 
 
@@ -191,3 +196,30 @@ def test_the_end_of_the_one_job_ends_the_view(tmp_path: Path) -> None:
         child.expect_exact(NO_SCREEN)
         child.expect(f"{APPLICATION} has ended: it is ")
         child.expect("code-0")
+
+
+def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(tmp_path: Path) -> None:
+    """In a shell with job control."""
+    words = shlex.join([sys.executable, "-m", "tests.unit.cli.top_on_fakes"])
+    child = pexpect.spawn(
+        "bash", ["--norc", "-i"], cwd=str(tmp_path), timeout=30, dimensions=(24, 150),
+        encoding="utf-8",
+        env={"TERM": "xterm", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "PS1": "ready> "},
+    )  # fmt: skip
+    try:
+        child.expect_exact("ready> ")
+        child.sendline(words)
+        child.expect_exact(SCREEN)
+        child.expect("25% of 4.0 GiB")
+        child.sendcontrol("z")
+        child.expect_exact(NO_SCREEN)
+        child.expect("Stopped")
+        child.sendline("fg")
+        child.expect_exact(SCREEN)
+        child.expect("25% of 4.0 GiB")
+        child.send("q")
+        child.expect_exact(NO_SCREEN)
+        child.sendline("echo code-$?")
+        child.expect("code-0")
+    finally:
+        child.close(force=True)
