@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from yarnam.agent.launch.stack_dump import read_stacks, threads_in
+from yarnam.agent.sessions.stack_reading import read_stacks, threads_in
 from yarnam.core.model.session_parts import StackFrame
 
 FAULTHANDLER = """\

@@ -14,14 +14,13 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from yarnam.agent.launch.log_files import append_note
 from yarnam.agent.launch.process_activity import tree
 from yarnam.core.model.printable import printable
-from yarnam.core.model.session_parts import RankStacks, StackFrame, ThreadStack
 
 STACK_SIGNAL = signal.SIGRTMIN + 9
 """As ``yarnam.train`` registers it."""
@@ -34,8 +33,6 @@ TOOLS_S = 3.0
 MAX_BYTES = 64 * 1024
 """Read of a dump."""
 FRAMES = 3
-MAX_DIGITS = 9
-"""A line's number has no more."""
 MAX_FRAME = 100
 """Characters of a function with its file."""
 
@@ -45,16 +42,8 @@ TOOLS = (
     ("gdb", ("-p", "PID", "-batch", "-ex", "thread apply all bt 12")),
 )
 
-MAX_TREE = 16
-"""Processes of a rank that are looked at for Python, parents first."""
-
-_THREADS = (
-    re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+.*"),
-    re.compile(r'Thread \S+ \([^()]*\)(?:: ".*")?'),
-)
-"""The first line of a thread's stack by faulthandler, and by py-spy."""
-_FAULTHANDLER = re.compile(r'  File "([^"]*)", line (\d+) in (.+)')
-_PY_SPY = re.compile(r" +(\S.*) \(([^()]*):(\d+)\)")
+FAULTHANDLER_FRAME = re.compile(r'  File "([^"]*)", line (\d+) in (.+)')
+PY_SPY_FRAME = re.compile(r" +(\S.*) \(([^()]*):(\d+)\)")
 _NATIVE = re.compile(r"#\d+ +(?:0x[0-9a-f]+ +)?(?:in +)?([A-Za-z_][\w:~<>]*)")
 
 
@@ -62,61 +51,24 @@ async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
     """The innermost functions of the main thread, ``wait (threading.py:320)``; empty if nothing
     could be seen. Takes ``TOOLS_S`` at most."""
     pids = [*tree(pid)]
-    handler = next((one for one in pids if _handles(one, STACK_SIGNAL)), None)
+    handler = next((one for one in pids if handles(one, STACK_SIGNAL)), None)
     if handler is not None:
-        start = _size(log)
+        start = size_of(log)
         with suppress(OSError):
             os.kill(handler, STACK_SIGNAL)
-        return innermost((await _faulthandler_dump(log, start)).splitlines())
+        return innermost((await faulthandler_dump(log, start)).splitlines())
     deadline = time.monotonic() + TOOLS_S
     for name, arguments in TOOLS:
         path = shutil.which(name)
         given = [str(pids[-1]) if word == "PID" else word for word in arguments]
-        text = await _run([path, *given], deadline) if path is not None else ""
+        text = await run_tool([path, *given], deadline) if path is not None else ""
         if found := innermost(text.splitlines()):
             append_note(log, f"yarnam: stacks by {name}:\n{text}")
             return found
     return ()
 
 
-async def read_stacks(pid: int, log: Path, env: Mapping[str, str]) -> RankStacks | None:
-    """The Python stacks of a process, or of the first one below it that is Python, without stopping
-    it: by the job's own py-spy, else by the signal of ``yarnam.train``, whose dump is then in the
-    log too. ``None`` if neither is there. Takes ``TOOLS_S`` and ``ANSWER_S`` at most."""
-    pids = [*tree(pid)][:MAX_TREE]
-    py_spy = shutil.which("py-spy", path=env.get("PATH", os.defpath))
-    deadline = time.monotonic() + TOOLS_S
-    for one in pids if py_spy is not None else ():
-        command = [str(py_spy), "dump", "--nonblocking", "--pid", str(one)]
-        if found := threads_in((await _run(command, deadline)).splitlines()):
-            return RankStacks(one, "py-spy", found)
-    handler = next((one for one in pids if _handles(one, STACK_SIGNAL)), None)
-    if handler is None:
-        return None
-    start = _size(log)
-    with suppress(OSError):
-        os.kill(handler, STACK_SIGNAL)
-    found = threads_in((await _faulthandler_dump(log, start)).splitlines())
-    return RankStacks(handler, "faulthandler", found) if found else None
-
-
-def threads_in(lines: Sequence[str]) -> tuple[ThreadStack, ...]:
-    """The threads in a dump of faulthandler or py-spy, without what the process has printed
-    meanwhile."""
-    found: list[tuple[str, list[StackFrame]]] = []
-    for line in lines:
-        python = _FAULTHANDLER.fullmatch(line)
-        spied = _PY_SPY.fullmatch(line)
-        if any(header.fullmatch(line) for header in _THREADS):
-            found.append((line.removesuffix(" (most recent call first):"), []))
-        elif found and python:
-            found[-1][1].append(StackFrame(python[3], python[1], int(python[2][:MAX_DIGITS])))
-        elif found and spied:
-            found[-1][1].append(StackFrame(spied[1], spied[2], int(spied[3][:MAX_DIGITS])))
-    return tuple(ThreadStack(name, tuple(frames)) for name, frames in found if frames)
-
-
-async def _faulthandler_dump(log: Path, start: int) -> str:
+async def faulthandler_dump(log: Path, start: int) -> str:
     """What faulthandler writes into the log, as soon as no more of it comes."""
     deadline = time.monotonic() + ANSWER_S
     before = ""
@@ -138,16 +90,16 @@ def innermost(lines: Sequence[str]) -> tuple[str, ...]:
     for line in lines[begins[-1] if begins else 0 :]:
         if len(found) == FRAMES or (found and not line.strip()):
             break
-        if python := _FAULTHANDLER.fullmatch(line):
+        if python := FAULTHANDLER_FRAME.fullmatch(line):
             found.append(f"{python[3]} ({Path(python[1]).name}:{python[2]})")
-        elif python := _PY_SPY.fullmatch(line):
+        elif python := PY_SPY_FRAME.fullmatch(line):
             found.append(f"{python[1]} ({Path(python[2]).name}:{python[3]})")
         elif native := _NATIVE.match(line):
             found.append(native[1])
     return tuple(printable(one, max_length=MAX_FRAME) for one in found)
 
 
-def _handles(pid: int, number: int) -> bool:
+def handles(pid: int, number: int) -> bool:
     """Whether the process catches this signal; a stopped one does not answer to it."""
     with suppress(OSError, ValueError):
         for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
@@ -159,7 +111,7 @@ def _handles(pid: int, number: int) -> bool:
     return False
 
 
-async def _run(command: Sequence[str], deadline: float) -> str:
+async def run_tool(command: Sequence[str], deadline: float) -> str:
     """Return its output, or nothing if it cannot be started or takes too long. It never stays."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -183,7 +135,7 @@ async def _run(command: Sequence[str], deadline: float) -> str:
     return out[:MAX_BYTES].decode("utf-8", "replace")
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:

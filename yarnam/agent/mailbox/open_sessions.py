@@ -16,7 +16,6 @@ from typing import Any
 import grpc
 
 from yarnam.agent.keeper.keeper_client import KeeperClient
-from yarnam.agent.launch import stack_dump
 from yarnam.agent.machine.session_rules import (
     SessionClock,
     SessionCounts,
@@ -35,6 +34,7 @@ from yarnam.agent.sessions.connections import Connection
 from yarnam.agent.sessions.descriptors import Descriptor
 from yarnam.agent.sessions.session_commands import CannotStart, SessionCommand, TaskEnvironment
 from yarnam.agent.sessions.session_task import SessionTask
+from yarnam.agent.sessions.stack_reading import read_stacks
 from yarnam.core.model.session_parts import (
     ALIVE_S,
     IN_FLIGHT_BYTES,
@@ -256,7 +256,7 @@ class _Session:
         if not pid:
             return SessionEnd(EndKind.REFUSED, reason="the process of this rank has ended")
         await self.write(opened_message(SessionOpened(self.name, pid)))
-        found = await stack_dump.read_stacks(pid, log, task.environments[rank])
+        found = await read_stacks(pid, log, task.environments[rank])
         if found is None:
             return SessionEnd(EndKind.REFUSED, reason=NO_STACKS)
         content = json.dumps(asdict(found)).encode()
