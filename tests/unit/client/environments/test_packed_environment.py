@@ -242,6 +242,7 @@ def test_a_package_that_changes_after_it_was_resolved_is_refused(
     index: Path, unpinned: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "cache").mkdir()
+    (CACHE / "interpreters").mkdir(parents=True, exist_ok=True)
     (tmp_path / "cache" / "interpreters").symlink_to(CACHE / "interpreters")
     found = recipe(unpinned, tmp_path / "cache")
     with zipfile.ZipFile(index / "tiny-1.0-py3-none-any.whl", "a") as archive:
