@@ -73,7 +73,10 @@ def until_adopted(world: FaultWorld, job: Job, attempt: int) -> JobStatus:
 
 
 @pytest.mark.shapes
-@pytest.mark.parametrize("part", [AM, JAVA_AM], ids=["python", "java"])
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param(AM, id="python"), pytest.param(JAVA_AM, id="java", marks=pytest.mark.long)],
+)
 def test_no_process_restarts_and_no_step_is_lost(
     world: FaultWorld, tmp_path: Path, part: str
 ) -> None:
@@ -100,6 +103,7 @@ def test_no_process_restarts_and_no_step_is_lost(
     world.assert_cleared(job)
 
 
+@pytest.mark.long
 def test_a_task_that_ends_while_there_is_no_am_is_a_lost_one(
     world: FaultWorld, tmp_path: Path
 ) -> None:

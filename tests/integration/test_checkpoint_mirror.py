@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from yarnam.client import Job
     from yarnam.core.model.job_status import JobStatus
 
-pytestmark = [*MARKS, pytest.mark.timeout(600)]
+pytestmark = [*MARKS, pytest.mark.long, pytest.mark.timeout(600)]
 
 PROGRAM = '''
 """Saves a file per epoch. It dies once in the midst of a save: when the flag is there."""

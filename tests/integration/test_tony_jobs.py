@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.integration.fault_world import FaultWorld
 
-pytestmark = [*MARKS, pytest.mark.timeout(400)]
+pytestmark = [*MARKS, pytest.mark.long, pytest.mark.timeout(400)]
 
 SMALL = " ".join(f"--conf tony.{role}.memory=512m" for role in ("am", "worker", "ps", "chief"))
 CHECK = "import os; assert os.path.isfile('venv/Python/123.xml'); assert os.environ['JOB_NAME']"
