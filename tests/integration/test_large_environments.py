@@ -22,7 +22,7 @@ pytestmark = [*MARKS, pytest.mark.timeout(900)]
 FILES = 10_000
 """The NodeManager unpacks each of them and sets its mode: that takes longer than the hold."""
 
-HOLD_S = 5
+HOLD_S = 3
 GANG = {"hold_timeout": f"{HOLD_S}s", "attempts": 2, "backoff": {"base": "200ms", "cap": "1s"}}
 
 

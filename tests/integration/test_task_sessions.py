@@ -22,6 +22,7 @@ import pytest
 
 from tests.integration.fault_world import AM, kill_now
 from tests.integration.submit_world import BIN, Done, interrupt
+from tests.terminal import Terminal
 from yarnam.core.model.job_status import JobState
 
 if TYPE_CHECKING:
@@ -245,22 +246,21 @@ def a_full_screen_program(world: SubmitWorld, job: str) -> None:
         child.send("q")
         child.sendline("exit 0")
         child.expect(pexpect.EOF)
-        child.close()
-        assert child.exitstatus == 0
+        assert child.exit_code == 0
 
 
 @contextmanager
 def shell(world: SubmitWorld, job: str, *options: str) -> Iterator[Any]:
-    child = pexpect.spawn(
-        str(BIN / "yarnam"), ["shell", job, *options], env={**world.environ, "TERM": "xterm"},
-        timeout=60, dimensions=(24, 80), encoding="utf-8",
+    child = Terminal(
+        [str(BIN / "yarnam"), "shell", job, *options], env={**world.environ, "TERM": "xterm"},
+        timeout_s=60, rows=24, columns=80,
     )  # fmt: skip
     try:
         child.sendline("PS1='ready> '; echo is-$((40+2))")
         child.expect("is-42")
         yield child
     finally:
-        child.close(force=True)
+        child.end()
 
 
 def a_shell_on_a_terminal(world: SubmitWorld, job: str) -> None:
@@ -287,8 +287,7 @@ def a_shell_on_a_terminal(world: SubmitWorld, job: str) -> None:
         until_gone("624")
         child.sendline("exit 5")
         child.expect(pexpect.EOF)
-        child.close()
-        assert child.exitstatus == 5
+        assert child.exit_code == 5
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.sim import scenes
 from tests.sim.scenes import cluster, job
 from yarnam.adapters.yarn.allocation_xml import parse_xml
 from yarnam.core.model.job_spec import GangSpec
@@ -237,3 +238,14 @@ def test_queues_are_served_by_their_weights_at_each_level() -> None:
     assert {name: got.count(name) for name in set(got)} == {
         "root.a.x": 12, "root.a.y": 4, "root.b": 16,
     }  # fmt: skip
+
+
+def test_a_job_without_gpus_is_one_of_them() -> None:
+    """As in the history of a cluster on which somebody has tried `yarnam submit` with a CPU."""
+    plain = job(1, 8)
+    roles = tuple(
+        replace(role, resources=replace(role.resources, gpus=0)) for role in plain.spec.roles
+    )
+    without = replace(plain, spec=replace(plain.spec, roles=roles))
+    outcome = scenes.play(Mode.TICKETS, [without, job(2, 16)], cluster(2))
+    assert scenes.stuck(outcome) == []

@@ -15,6 +15,7 @@ from typing import Any
 import pexpect
 import pytest
 
+from tests.terminal import Terminal
 from tests.unit.cli.terminal import in_pipes
 from tests.unit.cli.top_on_fakes import world_of
 from tests.unit.client.world import APPLICATION, World, status
@@ -162,15 +163,15 @@ def terminal(folder: Path, *arguments: str) -> Iterator[Any]:
     script.write_text(
         f"stty -g > before; {words}\ncode=$?; stty -g > after; cmp before after && echo code-$code"
     )
-    child = pexpect.spawn(
-        "/bin/sh", [str(script)], cwd=str(folder), timeout=30, dimensions=(24, 150),
-        encoding="utf-8", env={"TERM": "xterm", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+    child = Terminal(
+        ["/bin/sh", str(script)], folder=folder, timeout_s=30, rows=24, columns=150,
+        env={"TERM": "xterm", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     try:
         child.expect_exact(SCREEN)
         yield child
     finally:
-        child.close(force=True)
+        child.end()
 
 
 def test_q_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
@@ -201,9 +202,8 @@ def test_the_end_of_the_one_job_ends_the_view(tmp_path: Path) -> None:
 def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(tmp_path: Path) -> None:
     """In a shell with job control."""
     words = shlex.join([sys.executable, "-m", "tests.unit.cli.top_on_fakes"])
-    child = pexpect.spawn(
-        "bash", ["--norc", "-i"], cwd=str(tmp_path), timeout=30, dimensions=(24, 150),
-        encoding="utf-8",
+    child = Terminal(
+        ["bash", "--norc", "-i"], folder=tmp_path, timeout_s=30, rows=24, columns=150,
         env={"TERM": "xterm", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "PS1": "ready> "},
     )  # fmt: skip
     try:
@@ -222,4 +222,4 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(tmp_path: Path) ->
         child.sendline("echo code-$?")
         child.expect("code-0")
     finally:
-        child.close(force=True)
+        child.end()

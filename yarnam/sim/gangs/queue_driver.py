@@ -148,8 +148,10 @@ class QueueDriver:
             self._targets = declared_targets(ladder)
             gpus = self._least_gpus(None)
             sizes = {target.resources.gpus: target.resources for target in self._targets}
+            without = sum(r.tasks for r in job.spec.roles if not r.resources.gpus)
             self._shapes = tuple(
-                Demand(sizes[size], gpus // size) for size in sorted(sizes, reverse=True)
+                Demand(sizes[size], gpus // size if size else without)
+                for size in sorted(sizes, reverse=True)
             )
             roles = tuple((role.tasks, role.resources) for role in job.spec.roles)
             self._kind = self._world.poll_batch.kind_of(job.queue, self._shapes, roles)
@@ -512,7 +514,8 @@ class QueueDriver:
         if gpus > queue.usable_gpus():
             return False
         sizes = (shape.resources.gpus for shape in self._shapes)
-        return any(self._world.rm.nodes.could_hold(gpus // size, size) for size in sizes)
+        nodes = self._world.rm.nodes
+        return any(not size or nodes.could_hold(gpus // size, size) for size in sizes)
 
     def _least_gpus(self, action: RequestPlan | None) -> int:
         """The GPUs of the smallest gang that will do now; without an action, of any that will ever
