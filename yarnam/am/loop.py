@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -258,9 +258,7 @@ class ApplicationMaster:
                 log.info("left for this ApplicationMaster: %s", request)
                 self._inbox(replace(request, at_s=self._clock.now_s()))
         if left:
-            task = asyncio.get_running_loop().create_task(self._forget_requests())
-            self._asides.add(task)
-            task.add_done_callback(self._asides.discard)
+            self._detach(self._forget_requests())
 
     async def _forget_requests(self) -> None:
         await self._begun.wait()
@@ -284,7 +282,11 @@ class ApplicationMaster:
 
     def _aside(self, call: Callable[[], None]) -> None:
         """Helps other jobs only: nothing waits for it."""
-        task = asyncio.get_running_loop().create_task(self._executors.courtesy.call(call))
+        self._detach(self._executors.courtesy.call(call))
+
+    def _detach(self, work: Coroutine[None, None, None]) -> None:
+        """Nothing waits for it but the end of this attempt."""
+        task = asyncio.get_running_loop().create_task(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
 
@@ -301,10 +303,8 @@ class ApplicationMaster:
             log.warning("the job's position in the wait queue is lost: %s", error)
 
     def remember(self, record: TicketRecord) -> None:
-        """Keeps the ticket's number for a later AM attempt. Nothing waits for it."""
-        task = asyncio.get_running_loop().create_task(self._write_ticket(record))
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
+        """Keeps the ticket's number for a later AM attempt."""
+        self._detach(self._write_ticket(record))
 
     async def _write_ticket(self, record: TicketRecord) -> None:
         try:
