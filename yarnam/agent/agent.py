@@ -40,7 +40,7 @@ from yarnam.agent.mailbox.agent_reports import (
     build_report,
 )
 from yarnam.agent.mailbox.agent_server import open_server
-from yarnam.agent.mailbox.am_search import AmSighting, find_am
+from yarnam.agent.mailbox.am_search import AmSighting
 from yarnam.agent.mailbox.log_service import LogFile, LogService
 from yarnam.agent.mailbox.mailbox_client import AmLimits, AmVanished, MailboxClient
 from yarnam.agent.mailbox.session_service import SessionService
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from yarnam.agent.data import (
+        am_lookup,
         checkpoint_mirror,
         checkpoint_trial,
         input_gateway,
@@ -449,7 +450,7 @@ class Agent:
 
     async def _search_am(self) -> AmSighting | None:
         env = environment_of_container()
-        return await find_am(env.get(ENV_JOB_DIR, ""), self._settings.application, env)
+        return await am_lookup.find_am(env.get(ENV_JOB_DIR, ""), self._settings.application, env)
 
     def _am_found(self, address: str) -> None:
         if self._inputs is not None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from hdfs_utils.errors import MalformedData
 from yarnam.adapters.grpc.am_server import GrpcMailbox
+from yarnam.agent.data.am_lookup import find_am, sighting_in
 from yarnam.agent.mailbox import mailbox_client
-from yarnam.agent.mailbox.am_search import Absence, AmSighting, find_am, printed, sighting_in
+from yarnam.agent.mailbox.am_search import Absence, AmSighting
 from yarnam.agent.mailbox.mailbox_client import AmLimits, AmVanished, MailboxClient
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.core.model.actions import AdoptedTask, AdoptGang
@@ -53,23 +55,23 @@ def test_without_proof_it_is_an_orphan_soon() -> None:
 RECORD = AmRecord(APPLICATION, 3, "n1", 4711)
 
 
+def seen(record: AmRecord | bytes, application: str = "", **known: Any) -> AmSighting:
+    content = record if isinstance(record, bytes) else encode(record)
+    return sighting_in(content, application, **{"has_verdict": False, "now_s": 0.0, **known})
+
+
 def test_the_record_is_read_as_foreign() -> None:
-    seen = sighting_in(printed(encode(RECORD), has_verdict=False, now_s=0.0), APPLICATION)
-    assert seen == AmSighting(3, "n1:4711")
+    assert seen(RECORD, APPLICATION) == AmSighting(3, "n1:4711")
     v6 = AmRecord(APPLICATION, 3, "::1", 4711)
-    assert sighting_in(printed(encode(v6), has_verdict=True, now_s=0.0), "") == AmSighting(
-        3, "[::1]:4711", True
-    )
+    assert seen(v6, has_verdict=True) == AmSighting(3, "[::1]:4711", is_last=True)
     for from_s, is_last in ((0.0, False), (60.0, True), (40.0, False), (None, True)):
-        record = printed(
-            encode(replace(RECORD, replaced_from_s=from_s)), has_verdict=False, now_s=50.0
-        )
-        assert sighting_in(record, APPLICATION).is_last == is_last
-    for bad in (b"", b"[]", b"{}", encode(AmRecord(APPLICATION, 0, "n1", 1)), b"x" * 100_000):
+        record = replace(RECORD, replaced_from_s=from_s)
+        assert seen(record, APPLICATION, now_s=50.0).is_last == is_last
+    for bad in (b"", b"[]", b"{}", AmRecord(APPLICATION, 0, "n1", 1), b"x" * 100_000):
         with pytest.raises(MalformedData):
-            printed(bad, has_verdict=False, now_s=0.0)
+            seen(bad)
     with pytest.raises(MalformedData, match="another job"):
-        sighting_in(printed(encode(RECORD), has_verdict=False, now_s=0.0), "application_1_2")
+        seen(RECORD, "application_1_2")
 
 
 @pytest.mark.asyncio

@@ -9,13 +9,13 @@ import json
 import logging
 import os
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from yarnam.agent.data.own_programs import start_program
 from yarnam.agent.launch.process_activity import tree
 from yarnam.agent.machine import mirror_machine as mm
 from yarnam.agent.machine.agent_directives import Launch
@@ -236,11 +236,8 @@ class CheckpointMirror:
 
     async def _talk_to_sender(self, part: Mapping[str, Any], limit_s: float) -> Mapping[str, Any]:
         request = json.dumps({"local": str(self.plan.local), **self.plan.request, **part})
-        # -m puts the working directory before everything else, and ours holds the user's files.
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", MODULE, env=self._env, cwd="/",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        pipe = asyncio.subprocess.PIPE
+        process = await start_program(MODULE, env=self._env, stdin=pipe, stdout=pipe)
         self._process = process
         try:
             reply = process.communicate(request.encode())

@@ -5,7 +5,6 @@ By a process of its own, since the agent has no client of HDFS.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from contextlib import suppress
 
 import hdfs_utils
 from hdfs_utils.errors import HdfsError, Unavailable
+from yarnam.agent.data.own_programs import run_program
 
 _LOG = logging.getLogger("yarnam.agent")
 
@@ -27,21 +27,12 @@ REFUSED = 1
 async def checkpoint_problem(directory: str, env: Mapping[str, str]) -> str:
     """Why no file can be written to the directory (a URI or a path), which is made. Empty if one
     can, or if nobody knows. ``env``: of the container."""
-    # -m puts the working directory before everything else, and ours holds the user's files.
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", MODULE, directory, env=dict(env), cwd="/",
-        stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        printed, _ = await asyncio.wait_for(process.communicate(), TRIAL_LIMIT_S)
-    except asyncio.TimeoutError:
+    done = await run_program(MODULE, directory, env=env, limit_s=TRIAL_LIMIT_S)
+    if done is None:
         _LOG.warning("%s did not answer within %.0f s", directory, TRIAL_LIMIT_S)
-        process.kill()
-        await process.wait()
         return ""
-    if process.returncode != REFUSED:
-        return ""
-    return printed.decode(errors="replace").strip()
+    code, output = done
+    return output.decode(errors="replace").strip() if code == REFUSED else ""
 
 
 def write_trial(directory: str) -> str:

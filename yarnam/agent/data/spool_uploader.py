@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from hdfs_utils.concurrency.process_locks import is_abandoned
+from yarnam.agent.data.own_programs import start_program
 
 _LOG = logging.getLogger("yarnam.agent")
 
@@ -64,7 +64,6 @@ class SpoolUploader:
             await sender.wait()
 
     async def _start(self) -> asyncio.subprocess.Process:
-        command = [sys.executable, "-m", MODULE, *map(str, self._directories)]
-        limit = ["--limit", str(self.limit_s)]
-        # -m puts the working directory before everything else, and ours holds the user's files.
-        return await asyncio.create_subprocess_exec(*command, *limit, env=self._env, cwd="/")
+        directories = map(str, self._directories)
+        limit = ("--limit", str(self.limit_s))
+        return await start_program(MODULE, *directories, *limit, env=self._env)
