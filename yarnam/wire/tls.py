@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import grpc
 
 from yarnam.wire.credentials import split
-from yarnam.wire.protocol import TLS_NAME
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.protocol import PROTOCOL, TLS_NAME
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """A status of thousands of tasks, or a launch directive, stays far below this."""
@@ -33,6 +35,9 @@ SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     # buffer after it, whatever it holds. Records of 16 KiB, gRPC's own size, never fit.
 )
 
+
+FIRST_MESSAGE_S = 10.0
+"""For a client to send the request of its session."""
 
 _UNREACHABLE = (
     ("refused", "connection refused"),
@@ -92,3 +97,19 @@ def server_credentials(pem: bytes) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials(
         [(key, certificate)], root_certificates=certificate, require_client_auth=True
     )
+
+
+async def first_of_session(context: Any, speaker: str) -> Any:
+    """The request that opens a session; a call that begins otherwise is refused. ``speaker``: who
+    serves it, for the message."""
+    try:
+        first = await asyncio.wait_for(context.read(), FIRST_MESSAGE_S)
+    except asyncio.TimeoutError:
+        first = grpc.aio.EOF
+    if not isinstance(first, pb.SessionInput) or not first.HasField("request"):
+        say = "the first message of a session is its request"
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, say)
+    if first.request.protocol != PROTOCOL:
+        say = f"{speaker} speaks protocol {PROTOCOL}, the client {first.request.protocol}"
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, say)
+    return first

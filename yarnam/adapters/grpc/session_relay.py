@@ -21,13 +21,9 @@ from yarnam.core.model.session_parts import EndKind, SessionKind
 from yarnam.ports import Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
-from yarnam.wire.protocol import PROTOCOL
-from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials, rpc_failure
+from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials, first_of_session, rpc_failure
 
 log = logging.getLogger("yarnam.am")
-
-FIRST_MESSAGE_S = 10.0
-"""For a client to send its request."""
 
 MAX_RELAYED = 512
 """Sessions and connections of all tasks at a time: each has four tasks on the loop, and at most a
@@ -57,7 +53,7 @@ class SessionRelay(pb_grpc.TaskSessionsServicer):
         self._inbox = inbox
 
     async def Open(self, requests: Any, context: Any) -> None:  # noqa: N802 - gRPC's name
-        first = await _first_message(context)
+        first = await first_of_session(context, "the job")
         request = first.request
         try:
             ask = parse_ask_id(request.ask)
@@ -109,20 +105,6 @@ class SessionRelay(pb_grpc.TaskSessionsServicer):
                 upward.cancel()
             # A call that is under way ends with it: the agent then ends the session.
             await channel.close(grace=None)
-
-
-async def _first_message(context: Any) -> Any:
-    try:
-        first = await asyncio.wait_for(context.read(), FIRST_MESSAGE_S)
-    except asyncio.TimeoutError:
-        first = grpc.aio.EOF
-    if not isinstance(first, pb.SessionInput) or not first.HasField("request"):
-        say = "the first message of a session is its request"
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, say)
-    if first.request.protocol != PROTOCOL:
-        say = f"the job speaks protocol {PROTOCOL}, this client {first.request.protocol}"
-        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, say)
-    return first
 
 
 async def _send_on(context: Any, call: Any) -> None:

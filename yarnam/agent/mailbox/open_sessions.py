@@ -47,10 +47,7 @@ from yarnam.core.model.session_parts import (
 )
 from yarnam.errors import YarnamError
 from yarnam.wire.pb import yarnam_pb2 as pb
-from yarnam.wire.protocol import PROTOCOL
-
-FIRST_MESSAGE_S = 10.0
-"""For a client to send its request."""
+from yarnam.wire.tls import first_of_session
 
 LEFTOVER_S = 2.0
 """After its command has ended, a session reads the output to its end, or until nothing has come for
@@ -141,16 +138,7 @@ class OpenSessions:
 
 
 async def _request(context: Any) -> SessionRequest:
-    try:
-        first = await asyncio.wait_for(context.read(), FIRST_MESSAGE_S)
-    except asyncio.TimeoutError:
-        first = grpc.aio.EOF
-    if not isinstance(first, pb.SessionInput) or not first.HasField("request"):
-        say = "the first message of a session is its request"
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, say)
-    if first.request.protocol != PROTOCOL:
-        say = f"this agent speaks protocol {PROTOCOL}, the client {first.request.protocol}"
-        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, say)
+    first = await first_of_session(context, "this agent")
     try:
         return decode_request(first.request)
     except ValueError:
