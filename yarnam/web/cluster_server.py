@@ -142,7 +142,7 @@ class ClusterServer:
         if not found[2]:
             view = parts.must(self._job(found[1]))
             if parts.troubles:
-                raise Unavailable(parts.troubles[0], hint="The page tries again by itself.")
+                raise Unavailable(parts.troubles[0], hint="The page retries automatically.")
             return job_page(view)
         chosen = log_choice(request.query)
         return None if chosen is None else log_page(self._source.logs(found[1], chosen))
@@ -229,7 +229,7 @@ class _Kept(Generic[T]):
             error = self._error
             if error is None and self._is_asking:
                 error = Unavailable(
-                    f"{self.what}: no answer yet", hint="The page tries again by itself."
+                    f"{self.what}: no answer yet", hint="The page retries automatically."
                 )
             if self._answer is None:
                 raise error or AssertionError("an answer or an error")
