@@ -42,6 +42,7 @@ ALLOWED = {
     "hdfs_utils/validation/formats/texts.py": _CHECKED,
     "hdfs_utils/validation/sandbox/decoder_child.py": "the request of the parent that started it",
     "skein_specs/application.py": "a file of this package",
+    "yarnam/agent/data/am_lookup.py": "a pipe between the agent and its own child",
     "yarnam/agent/data/checkpoint_mirror.py": "a pipe between the agent and its own child",
     "yarnam/agent/data/mirror_process.py": "the request of the parent that started it",
     "yarnam/agent/data/input_staging.py": "a variable that this agent itself has set",
