@@ -10,7 +10,6 @@ import pytest
 from yarnam.core.fits.loss_curve import fit_loss
 from yarnam.core.fits.nnls import nnls
 from yarnam.core.fits.service_distribution import ServiceDistribution
-from yarnam.core.fits.speed_curve import fit_speed
 
 
 def test_nnls_solves_what_has_a_solution_and_clamps_what_has_not() -> None:
@@ -61,17 +60,6 @@ def test_an_outlier_does_not_bend_the_curve() -> None:
 def test_too_few_points_give_no_curve() -> None:
     assert fit_loss([(0.0, 1.0), (1.0, 0.5)]) is None
     assert fit_loss([]) is None
-    assert fit_speed([(1, 2.0), (2, 3.0)]) is None
-
-
-def test_the_speed_curve_finds_the_cost_of_more_gpus() -> None:
-    def rate(gpus: int) -> float:
-        return 1.0 / (2.0 / gpus + 0.1 + 0.01 * gpus)
-
-    curve = fit_speed([(gpus, rate(gpus)) for gpus in (1, 2, 4, 8)])
-    assert curve is not None
-    assert curve.rate(16) == pytest.approx(rate(16), rel=0.01)
-    assert dict(curve.rates(1, 3))[3] == pytest.approx(rate(3), rel=0.01)
 
 
 def test_the_gittins_index_by_hand() -> None:

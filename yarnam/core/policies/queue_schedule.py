@@ -20,7 +20,7 @@ from functools import lru_cache
 from yarnam.core.admission import Ask, Decision, Planner, QueueSnapshot
 from yarnam.core.admission import decide as decide_admission
 from yarnam.core.admission.wait_queue import is_silent, queues_of
-from yarnam.core.fits.speed_curve import SpeedCurve, fit_speed
+from yarnam.core.fits.step_time import fit_speed, untried_speed
 from yarnam.core.model.events import (
     SUSPENSION_S,
     Event,
@@ -301,8 +301,7 @@ def _at_all_sizes(
         gpus, rate = rates[-1]
         if rate <= 0 or gpus <= 0:
             return rates
-        step_s = 1.0 / rate
-        curve = SpeedCurve(UNTRIED_SHARE * step_s * gpus, (1.0 - UNTRIED_SHARE) * step_s, 0.0)
+        curve = untried_speed(gpus, rate, UNTRIED_SHARE)
     return tuple(sorted({**dict(curve.rates(least_gpus, most_gpus)), **dict(rates)}.items()))
 
 
