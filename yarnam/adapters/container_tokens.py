@@ -19,7 +19,7 @@ from hdfs_utils.config import delegation_tokens
 from hdfs_utils.errors import HdfsError
 from hdfs_utils.protocols.token_lifetime import usable_until_s
 from yarnam.adapters.hdfs.error_map import hdfs_errors
-from yarnam.core.tokens.renewal import TokenLife, replace_at, retry_at
+from yarnam.core.failures.token_renewal import TokenLife, replace_at, retry_at
 from yarnam.errors import Unavailable, YarnamError
 
 COPY_FILE = "yarnam-tokens"

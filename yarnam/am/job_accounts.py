@@ -30,13 +30,23 @@ from yarnam.core.accounting.training_reports import is_due, lead_mirror
 from yarnam.core.gang import Gang, policy_for
 from yarnam.core.model.events import CheckpointMirrored, Event, TrainingReported
 from yarnam.core.model.job_status import ExcludedFiles, Holding, Ledger, Phase
-from yarnam.core.model.metrics import RESUMED_STEP, SAVED_STEP, SAVING_S, AgentMetrics
+from yarnam.core.model.metrics import (
+    COMPUTE_S,
+    RESUMED_STEP,
+    SAVED_STEP,
+    SAVING_S,
+    STEP_S,
+    AgentMetrics,
+)
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.tickets import PolicyTicket
 from yarnam.wire.records import JobRecord, spec_digest
 
 MAX_STEP = 1 << 62
 """A metric is a float of the program's own: a step beyond this is none."""
+
+MAX_STEP_S = 1e7
+"""A step that takes longer than four months is none."""
 
 
 class JobAccounts:
@@ -122,6 +132,9 @@ class JobAccounts:
             resumed_step=_step(values.get(RESUMED_STEP)),
             saved_step=_step(values.get(SAVED_STEP)),
             saving_s=max(0.0, saving_s) if isfinite(saving_s) else 0.0,
+            step_s=_seconds(values.get(STEP_S)),
+            compute_s=_seconds(values.get(COMPUTE_S)),
+            total_steps=_step(lead.total_steps),
         )
         if not is_due(self._reported, new, at_once=at_once):
             return None
@@ -150,6 +163,11 @@ class JobAccounts:
             excluded_files=excluded,
         )
         return history_record(self._record.job, gang, self._accounts, verdict, known)
+
+
+def _seconds(value: float | None) -> float | None:
+    """A metric is a float of the program's own."""
+    return float(value) if value is not None and 0.0 < value < MAX_STEP_S else None
 
 
 def _step(value: float | None) -> int | None:

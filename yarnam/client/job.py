@@ -30,7 +30,7 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus, Phase
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.model.session_parts import SessionKind, SessionRequest
-from yarnam.core.tokens.named_file_systems import named_file_systems
+from yarnam.core.inputs.named_file_systems import named_file_systems
 from yarnam.errors import (
     BadConfig,
     ExitCode,

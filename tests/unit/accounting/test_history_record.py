@@ -8,11 +8,17 @@ import pytest
 
 from tests.unit.accounting.records import FACTS, many, record
 from tests.unit.gang.play import T0, Play, job
-from yarnam.core.accounting.history_record import MAX_NODES, MAX_TEXT, history_record
+from yarnam.core.accounting.history_record import (
+    MAX_NODES,
+    MAX_TEXT,
+    MeasuredSize,
+    history_record,
+)
 from yarnam.core.accounting.job_summary import HistoryFilter, sum_of, summary_of
 from yarnam.core.accounting.ledger import account_all
 from yarnam.core.accounting.philly import philly_job
 from yarnam.core.accounting.usage import usage
+from yarnam.core.model.events import TrainingReported
 from yarnam.core.model.job_status import Use
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.wire.codec import decode, encode
@@ -36,6 +42,25 @@ def test_the_record_says_where_when_and_how_it_went() -> None:
     assert found.ledger.of(Use.KEPT).gpu_s == pytest.approx(240.0)
     assert found.ledger.of(Use.LOST).gpu_s == pytest.approx(120.0)
     assert decode(encode(found), type(found)) == found
+
+
+def test_the_record_has_the_speed_of_each_run() -> None:
+    [size] = record(fails=True).sizes
+    assert (size.nodes, size.gpus, size.processes) == (2, 4, 4)
+    assert size.compute_s is None
+    play = Play(job())
+    play.start()
+    play.plan()
+    play.grant_all().register_all()
+    play.start_all()
+    for step in (10, 90):
+        play.after(20).send(
+            TrainingReported(0, 1, step, step_s=0.25, compute_s=0.2, total_steps=1000)
+        )
+    gang, accounts = account_all(play.spec, T0, play.events)
+    ended = Verdict(VerdictKind.CANCELLED, 93, "killed", decided_at_s=T0 + 80)
+    [size] = history_record(play.spec, gang, accounts, ended, FACTS).sizes
+    assert size == MeasuredSize(2, 4, 4, 0.25, 0.2, 1000)
 
 
 def test_a_job_whose_am_was_lost_ends_when_yarn_says() -> None:

@@ -18,7 +18,7 @@ from yarnam.adapters.container_tokens import (
     keep_replacing,
     obtain_by_keytab,
 )
-from yarnam.core.tokens.renewal import TokenLife
+from yarnam.core.failures.token_renewal import TokenLife
 from yarnam.errors import BadConfig, Unavailable, WireMismatch
 
 OLD = (b"old", b"p", b"HDFS_DELEGATION_TOKEN", b"nn:8020")

@@ -119,7 +119,7 @@ def _newest(tokens: ContainerTokens, uri: str) -> NewTokens | None:
     """Tokens for a later attempt, in its file: by keytab, else those of the attempt before.
     ``None`` means those of the submission have to do. Raises nothing."""
     from yarnam.adapters.container_tokens import NewTokens, obtain_by_keytab
-    from yarnam.core.tokens.named_file_systems import named_file_systems
+    from yarnam.core.inputs.named_file_systems import named_file_systems
     from yarnam.wire.codec import decode
     from yarnam.wire.records import JobRecord
 

@@ -66,8 +66,8 @@ from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.model.snapshot import Closures
 from yarnam.core.queues.queue_state import full_queue, names_queue
-from yarnam.core.tokens.named_file_systems import named_file_systems
-from yarnam.core.tokens.renewal import TokenLife
+from yarnam.core.inputs.named_file_systems import named_file_systems
+from yarnam.core.failures.token_renewal import TokenLife
 from yarnam.errors import (
     BadConfig,
     ExitCode,

@@ -68,9 +68,9 @@ def with_pre_run(
     report: Callable[[str], None] = lambda _: None,
 ) -> JobSpec:
     """The job with its pre-run decided. ``report`` gets the decision, and why."""
-    if job.pre_run.mode is PreRunMode.OFF:
-        return job
     key = program_of(job, shipped).key
+    if job.pre_run.mode is PreRunMode.OFF:
+        return replace(job, pre_run=replace(job.pre_run, key=key))
     record = passed_before(site, key) if job.pre_run.mode is PreRunMode.AUTO else None
     is_due = job.may_have_pre_run and record is None
     if is_due:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from yarnam.core.accounting.ledger import Accounts, NodeShare, ledger
+from yarnam.core.accounting.ledger import Accounts, NodeShare, TrainingRun, ledger
 from yarnam.core.gang import Gang
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import AttemptRecord, ExcludedFiles, Holding, Ledger
@@ -17,6 +17,8 @@ HISTORY_VERSION = 1
 
 MAX_ATTEMPTS = 50
 MAX_RUNS = 20
+LEAST_TRAINING_S = 1.0
+"""A shorter training has no speed: its reports come every second."""
 MAX_NODES = 64
 """The most nodes of one run; its last entry counts the others."""
 MAX_HOLDINGS = 64
@@ -42,6 +44,21 @@ class RunPlacement:
     attempt: int
     nodes: tuple[NodeShare, ...]
     more_nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSize:
+    """The speed of one run of the gang. Times are seconds of one step."""
+
+    nodes: int
+    gpus: int
+    processes: int
+    """The processes that train together: without those of services."""
+    step_s: float
+    compute_s: float | None = None
+    """The part of a step in the process itself; ``None`` if the program does not measure it."""
+    steps: int | None = None
+    """The steps of the whole training at this size, by the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +97,10 @@ class HistoryRecord:
     excluded_files: tuple[ExcludedFiles, ...] = ()
     """Corrupt files of its inputs that were left out."""
     output: str = ""
+    program: str = ""
+    """The identity of its program, as ``PreRunSpec.key``; empty in older records."""
+    sizes: tuple[MeasuredSize, ...] = ()
+    """The speed of its last runs, as far as it reported steps."""
     declared_s: float | None = None
     """How long its user expected the gang to run; ``None`` if not declared."""
     written_by: str = ""
@@ -165,10 +186,31 @@ def history_record(
         step=next((run.step for run in reversed(runs) if run.step is not None), None),
         excluded_files=tuple(facts.excluded_files),
         output=job.output,
+        program=job.pre_run.key,
+        sizes=measured_sizes(job, runs),
         declared_s=job.duration_s,
         written_by=facts.written_by,
         yarnam_version=facts.yarnam_version,
     )
+
+
+def measured_sizes(job: JobSpec, runs: Sequence[TrainingRun]) -> tuple[MeasuredSize, ...]:
+    """The speeds of the last runs that were long enough to show one."""
+    found = (_measured(job, run) for run in runs[-MAX_RUNS:])
+    return tuple(size for size in found if size is not None)
+
+
+def _measured(job: JobSpec, run: TrainingRun) -> MeasuredSize | None:
+    processes = sum(count for role, count in run.processes if role not in job.services)
+    step_s = run.step_s
+    if step_s is None and run.step is not None and run.first_step is not None:
+        steps, training_s = run.step - run.first_step, max(0.0, run.training_s - run.saving_s)
+        step_s = training_s / steps if steps > 0 and training_s >= LEAST_TRAINING_S else None
+    if step_s is None or step_s <= 0.0 or not processes:
+        return None
+    gpus = sum(node.gpus for node in run.nodes)
+    compute_s = run.compute_s if run.step_s is not None else None
+    return MeasuredSize(len(run.nodes), gpus, processes, step_s, compute_s, run.total_steps)
 
 
 def _placement(attempt: int, nodes: tuple[NodeShare, ...]) -> RunPlacement:

@@ -33,7 +33,7 @@ than nothing, and the sum is the time from the first to the last event.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -81,6 +81,12 @@ class TrainingRun:
     resumed_step: int | None = None
     saved_step: int | None = None
     saving_s: float = 0.0
+    processes: tuple[tuple[str, int], ...] = ()
+    """The processes of each role."""
+    step_s: float | None = None
+    """As in ``TrainingReported``."""
+    compute_s: float | None = None
+    total_steps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +119,11 @@ def account(accounts: Accounts, before: Gang, event: Event, after: Gang) -> Acco
     accounts = _advanced(accounts, before, event.at_s)
     if has_moved and after.phase is Phase.RUNNING and not after.is_pre_run:
         run = TrainingRun(
-            after.attempt, accounts.until_s, _nodes(after), is_first=not accounts.runs
+            after.attempt,
+            accounts.until_s,
+            _nodes(after),
+            is_first=not accounts.runs,
+            processes=_processes(after),
         )
         accounts = replace(accounts, runs=(*accounts.runs, run))
     if isinstance(event, TrainingReported):
@@ -222,6 +232,14 @@ def _nodes(gang: Gang) -> tuple[NodeShare, ...]:
     return tuple(NodeShare(*key, *counts) for key, counts in nodes.items())
 
 
+def _processes(gang: Gang) -> tuple[tuple[str, int], ...]:
+    counts = Counter[str]()
+    for member in gang.members:
+        if member.is_holding:
+            counts[member.target.role] += member.target.processes_per_task
+    return tuple(sorted(counts.items()))
+
+
 def _with_training(accounts: Accounts, wall_s: float, gpu_s: float) -> Accounts:
     *earlier, run = accounts.runs
     if run.first_step is None:
@@ -247,6 +265,9 @@ def _with_report(accounts: Accounts, event: TrainingReported) -> Accounts:
         resumed_step=_newer(event.resumed_step, run.resumed_step),
         saved_step=_newer(event.saved_step, run.saved_step),
         saving_s=max(run.saving_s, event.saving_s),
+        step_s=run.step_s if event.step_s is None else event.step_s,
+        compute_s=run.compute_s if event.compute_s is None else event.compute_s,
+        total_steps=_newer(event.total_steps, run.total_steps),
     )
     return replace(accounts, runs=(*earlier, run))
 

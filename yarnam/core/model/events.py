@@ -326,6 +326,11 @@ class TrainingReported:
     """The step of the newest checkpoint that the attempt has saved, if any."""
     saving_s: float = 0.0
     """How long the training has stood still for saving, in this attempt."""
+    step_s: float | None = None
+    """The median time of its last steps, and the part of it in the process itself; ``None`` if the
+    program does not measure them (``train.compute``)."""
+    compute_s: float | None = None
+    total_steps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

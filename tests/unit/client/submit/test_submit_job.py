@@ -52,7 +52,8 @@ def submitted(world: World, job: JobSpec) -> tuple[Any, str]:
 def test_the_job_record_is_what_was_asked_for(world: World) -> None:
     _, directory = submitted(world, job_spec())
     record = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord)
-    assert record.job == job_spec()
+    assert len(record.job.pre_run.key) == 64, "the identity of the program, with or without pre-run"
+    assert replace(record.job, pre_run=job_spec().pre_run) == job_spec()
     assert record.job_dir == directory
     assert record.rm_url == "http://rm.example:8088"
     assert record.targets

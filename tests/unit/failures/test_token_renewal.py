@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnam.core.tokens.renewal import (
+from yarnam.core.failures.token_renewal import (
     LONGEST_PAUSE_S,
     SHORTEST_PAUSE_S,
     TokenLife,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.unit.placement.clusters import job
 from yarnam.core.model.job_spec import CheckpointSpec, DataInput, ShippedFile
-from yarnam.core.tokens.named_file_systems import named_file_systems
+from yarnam.core.inputs.named_file_systems import named_file_systems
 
 
 def test_all_that_the_spec_names() -> None:

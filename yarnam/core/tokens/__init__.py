@@ -1,1 +1,0 @@
-"""When a job's delegation tokens are replaced."""
