@@ -28,10 +28,13 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         "jobs",
         submit="Submit a job.",
         plan="Show where a job would run and what blocks it.",
+        advise="Advise how many GPUs a job should have.",
         status="Show the status of a job.",
-        watch="Follow a job until it ends.",
+    )
+    + _section("jobs.live", watch="Follow a job until it ends.", top="Show what running jobs use.")
+    + _section(
+        "jobs",
         ps="List jobs.",
-        top="Show what running jobs use.",
         logs="Print the output of a job's processes.",
         events="List the events of a job.",
         explain="Show why a job failed.",

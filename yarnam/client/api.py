@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from yarnam.client.planning.queue_comparison import QueueOutlook
     from yarnam.client.submit.preflight import CheckedJob
     from yarnam.cluster.reporters import Reporter
+    from yarnam.core.advice import Advice, Aim, Batch
     from yarnam.core.model.snapshot import Closures, ClusterSnapshot
     from yarnam.ports.job_access import Launcher
 
@@ -47,11 +48,18 @@ with on_first_use():
         job_array,
     )
     from yarnam.client.monitor import job_history, job_sources, lookup, yarn_status
-    from yarnam.client.planning import measured_program, outlook, queue_comparison
+    from yarnam.client.planning import measured_program, outlook, queue_comparison, size_advice
     from yarnam.client.queues import chosen_policies
-    from yarnam.client.submit import idempotency, preflight, submit_job, waiting_jobs
+    from yarnam.client.submit import (
+        block_locality,
+        idempotency,
+        preflight,
+        submit_job,
+        waiting_jobs,
+    )
     from yarnam.client.submit.claims import job_claims
     from yarnam.cluster import cluster_paths, reporters
+    from yarnam.core import advice
     from yarnam.core.model import snapshot
     from yarnam.spec import checks as yarnam_checks
     from yarnam.spec import loader as yarnam_loader
@@ -245,6 +253,32 @@ class Client:
         checked = replace(checked, snapshot=seen)
         measured = measured_program.measured_program(self._site, checked.job)
         return outlook.outlook(checked, waiting_jobs.read_wait_queue(self._site), measured)
+
+    def advise(
+        self,
+        spec: Spec,
+        *,
+        aim: Aim | str = "gpus",
+        batch: Batch | str = "global",
+        most_gpus: int | None = None,
+        queue: str | None = None,
+    ) -> Advice:
+        """Which sizes of the gang would pay, from the speed of this user's earlier runs of the same
+        program. ``aim``: ``gpus`` (the fewest that end within 10 % of the soonest time),
+        ``finish`` (the soonest end) or ``cost`` (the fewest GPU-hours). ``batch``: ``global`` if
+        the processes divide one batch, ``per-process`` if each has its own. Starts nothing. Raises
+        BadSpec, UsageError, Unavailable."""
+        job = self.parse(spec, queue=queue)
+        job = replace(job, queue=preflight.full_queue_name(job.queue))
+        seen = snapshot.with_closures(
+            self._site.snapshot(job.queue, job.node_labels), self._closures()
+        )
+        return size_advice.size_advice(
+            job, seen, waiting_jobs.read_wait_queue(self._site),
+            size_advice.known_runs(self._site, job),
+            data=block_locality.input_bytes_by_node(self._site, job, seen),
+            aim=advice.Aim(aim), batch=advice.Batch(batch), most_gpus=most_gpus,
+        )  # fmt: skip
 
     def compare_queues(
         self, spec: Spec, *, queue: str | None = None, name: str | None = None

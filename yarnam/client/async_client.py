@@ -323,6 +323,7 @@ class AsyncClient(_Twin[Client]):
     plan = _awaited(Client.plan)
     outlook = _awaited(Client.outlook)
     compare_queues = _awaited(Client.compare_queues)
+    advise = _awaited(Client.advise)
     nodes = _awaited(Client.nodes)
     job = _opened(Client.job, AsyncJob)
     jobs = _awaited(Client.jobs)

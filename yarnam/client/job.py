@@ -17,6 +17,7 @@ from yarnam.client.monitor.metrics_table import metrics_table
 from yarnam.client.monitor.requested_size import RequestedSize, requested_size
 from yarnam.client.monitor.sessions.task_choice import ChosenTask
 from yarnam.client.site import ClientTiming, Site, file_system_of, site_at
+from yarnam.core.inputs.named_file_systems import named_file_systems
 from yarnam.core.model.events import (
     MAX_SUSPENSION_S,
     SUSPENSION_S,
@@ -30,7 +31,6 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus, Phase
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.model.session_parts import SessionKind, SessionRequest
-from yarnam.core.inputs.named_file_systems import named_file_systems
 from yarnam.errors import (
     BadConfig,
     ExitCode,

@@ -40,6 +40,7 @@ from yarnam.cluster.cluster_paths import ClusterPaths
 from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord, save_cluster
 from yarnam.cluster.daemons.loopback_addresses import MASTER_PORTS, NODE_PORTS
 from yarnam.cluster.shape import ClusterShape, assign_nodes
+from yarnam.core.accounting.history_record import MeasuredSize
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model.events import CancelRequested
 from yarnam.core.model.ids import NodeId, RackId
@@ -168,6 +169,17 @@ def plan(stage: Stage) -> list[str]:
         for n in rm.nodes
     )
     return [stage.spec()]
+
+
+def advise(stage: Stage) -> list[str]:
+    store = HistoryStore(stage.world.files, stage.world.site.paths.history)
+    size = MeasuredSize(1, 1, 1, 0.5)
+    spec = stage.spec()
+    job = stage.world.client.parse(spec)
+    store.put(
+        record(application=TEXT, name=job.name, user="me", framework=job.framework, sizes=(size,))
+    )
+    return [spec]
 
 
 def job_with_everything(stage: Stage, state: JobState) -> None:
@@ -713,6 +725,7 @@ Prepare = Callable[[Stage], Sequence[str]]
 CASES: dict[str, Prepare] = {
     "submit": submit,
     "plan": plan,
+    "advise": advise,
     "status": status_,
     "watch": watch,
     "ps": ps,

@@ -19,9 +19,9 @@ from tests.terminal import Terminal
 from tests.unit.cli.terminal import in_pipes
 from tests.unit.cli.top_on_fakes import world_of
 from tests.unit.client.world import APPLICATION, World, status
-from yarnam.cli.jobs.top_command import ORDERS
-from yarnam.cli.jobs.top_text import _OF_JOBS as OF_JOBS
-from yarnam.cli.jobs.top_text import TopView, cut, fitted, top_lines
+from yarnam.cli.jobs.live.top_command import ORDERS
+from yarnam.cli.jobs.live.top_text import _OF_JOBS as OF_JOBS
+from yarnam.cli.jobs.live.top_text import TopView, cut, fitted, top_lines
 from yarnam.cli.shell import Shell, run
 from yarnam.client.monitor.live.live_jobs import LiveJob
 from yarnam.client.monitor.live.usage_rows import JobUse, UsageOrder

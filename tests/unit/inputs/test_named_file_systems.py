@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.placement.clusters import job
-from yarnam.core.model.job_spec import CheckpointSpec, DataInput, ShippedFile
 from yarnam.core.inputs.named_file_systems import named_file_systems
+from yarnam.core.model.job_spec import CheckpointSpec, DataInput, ShippedFile
 
 
 def test_all_that_the_spec_names() -> None:

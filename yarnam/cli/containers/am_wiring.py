@@ -58,7 +58,9 @@ from yarnam.am.loop import remove_secrets
 from yarnam.am.serial_executor import ThreadSerialExecutor
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
+from yarnam.core.failures.token_renewal import TokenLife
 from yarnam.core.gang.am_attempts import ends_the_job
+from yarnam.core.inputs.named_file_systems import named_file_systems
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import JobSpec, acl_text, users_and_groups
@@ -66,8 +68,6 @@ from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.model.snapshot import Closures
 from yarnam.core.queues.queue_state import full_queue, names_queue
-from yarnam.core.inputs.named_file_systems import named_file_systems
-from yarnam.core.failures.token_renewal import TokenLife
 from yarnam.errors import (
     BadConfig,
     ExitCode,

@@ -21,15 +21,21 @@ def measured_program(site: Site, job: JobSpec) -> PreRunRecord | None:
     """The record of this user's last pre-run of the same program; ``None`` if it has not passed
     one, the job has none (``pre_run: off``), or its environment is still to be packed. Reads what
     the job ships. Raises BadSpec, Unavailable."""
-    environment = job.environment
     if job.pre_run.mode is PreRunMode.OFF:
         return None
+    return passed_before(site, key) if (key := program_key(site, job)) else None
+
+
+def program_key(site: Site, job: JobSpec) -> str:
+    """The identity of the job's program, as a submit now would record it; empty if its environment
+    is still to be packed. Reads what the job ships. Raises BadSpec, Unavailable."""
+    environment = job.environment
     if environment.packed_from is not None and not environment.archive:
-        return None
+        return ""
     target = environment_target(site.paths, environment)
     public, _ = without_secrets(replace(job, environment=target))
     shipped = [*_files(site, job), *_environment(site, environment.archive, target.archive)]
-    return passed_before(site, program_of(public, shipped).key)
+    return program_of(public, shipped).key
 
 
 def _files(site: Site, job: JobSpec) -> Iterator[ShippedContent]:

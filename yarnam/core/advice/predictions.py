@@ -14,6 +14,10 @@ one, two and more doublings away from those (docs/evidence/advice.md). Predictio
 side, as links and nodes get slower in ways that smaller gangs do not show."""
 
 
+MOST_STEP_S = 1e7
+"""A longer step was not measured by this program."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A quantity that is known as a range. ``None`` means unknown."""
@@ -77,6 +81,7 @@ def measured_program(
     samples = tuple(
         StepSample(nodes, processes, 1.0 / processes if is_batch_shared else 1.0, step_s, compute_s)
         for nodes, processes, step_s, compute_s in measured
+        if processes >= nodes >= 1 and 0.0 < step_s <= MOST_STEP_S
     )
     return MeasuredProgram(samples, is_batch_shared, fit_step_time(samples))
 
@@ -96,9 +101,7 @@ def predict(program: MeasuredProgram, nodes: int, processes: int) -> StepPredict
         computed = sorted(s.own_s for s in here if s.own_s is not None)
         own_s = computed[len(computed) // 2] if computed else compute_s
         likely_s = steps_s[len(steps_s) // 2]
-        low, high = (1.0, 1.0) if len(here) > 1 else SPREADS[0]
-        span = Span(min(steps_s[0], likely_s * low), likely_s, max(steps_s[-1], likely_s * high))
-        return StepPrediction(span, True, own_s, fixed_s)
+        return StepPrediction(Span(steps_s[0], likely_s, steps_s[-1]), True, own_s, fixed_s)
     if not has_curve:
         [size] = program.sizes
         count = "one process" if size == 1 else f"{size} processes"
@@ -107,15 +110,13 @@ def predict(program: MeasuredProgram, nodes: int, processes: int) -> StepPredict
     step_s = model.step_s(nodes, processes, batch)
     low, high = SPREADS[min(len(SPREADS) - 1, _doublings(program.sizes, processes))]
     if step_s is None:
-        # Other links: those between nodes are no faster than those within one.
+        # The links between nodes are as fast as those within one at best.
         within_s = model.step_s(1, processes, batch) if nodes > 1 else None
         bound_s = model.compute_s(batch) if within_s is None else within_s
         where = "several nodes" if nodes > 1 else "several GPUs of one node"
         why = f"it has not run on {where}"
         return StepPrediction(Span(bound_s * low), False, compute_s, fixed_s, why)
-    return StepPrediction(
-        Span(step_s * low, step_s, step_s * high), False, compute_s, fixed_s
-    )
+    return StepPrediction(Span(step_s * low, step_s, step_s * high), False, compute_s, fixed_s)
 
 
 def _best_s(program: MeasuredProgram, processes: int) -> float:

@@ -2,10 +2,10 @@
 
 A step is ``(compute^g + network^g)^(1/g)``: ``g`` = 1 if the two follow each other, large if they
 overlap (Qiao et al., "Pollux", OSDI 2021). Compute is ``c0 + c1 b`` for a local batch of ``b``.
-The network is that of an all-reduce over ``r`` processes, with one pair of costs within a node and
-one between nodes: ``volume 2 (r - 1) / r`` for a ring's bytes (nccl-tests, PERFORMANCE.md) and
-``latency (r - 1)``. The latency explains noise where few sizes are known, so that it errs far beyond
-them: a prior holds it back.
+The network is that of an all-reduce over ``r`` processes, with one pair of costs within a node
+and one between nodes: ``volume 2 (r - 1) / r`` for a ring's bytes (nccl-tests, PERFORMANCE.md) and
+``latency (r - 1)``. The latency explains noise where few sizes are known, so that it errs far
+beyond them: a prior holds it back.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ OVERLAPS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0)
 """The exponents that a fit tries, from none to full overlap."""
 
 LATENCY_PRIOR = 0.3
-"""The weight of "the latency is 0" beside each sample. Of 0.1, 0.3 and 1, the one that errs least over
-both sets of public measurements (docs/evidence/advice.md)."""
+"""The weight of "the latency is 0" beside each sample. Of 0.1, 0.3 and 1, the one that errs least
+over both sets of public measurements (docs/evidence/advice.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _links(known: Sequence[tuple[StepSample, float]], overlap: float) -> LinkCos
 
 
 def _without_compute(good: Sequence[StepSample]) -> StepTime:
-    """Everything at once, without overlap, as nothing tells compute from network."""
+    """One fit of all parts, without overlap: nothing tells compute from network."""
     classes = [
         [s for s in good if s.processes > 1 and (s.nodes > 1) is several]
         for several in (False, True)

@@ -13,12 +13,12 @@ from yarnam.cli.rendering.console import is_terminal, print_json, print_lines, p
 from yarnam.errors import UsageError
 
 if TYPE_CHECKING:
-    from yarnam.cli.jobs.top_text import TopView
+    from yarnam.cli.jobs.live.top_text import TopView
     from yarnam.client.monitor.live.live_jobs import LiveJobs
     from yarnam.client.monitor.live.usage_rows import UsageOrder
 
 with on_first_use():
-    from yarnam.cli.jobs import top_screen, top_text
+    from yarnam.cli.jobs.live import top_screen, top_text
     from yarnam.client.monitor.live import live_jobs, usage_rows
 
 ONCE_LIMIT_S = 10.0

@@ -11,8 +11,8 @@ from math import inf
 from yarnam.core.advice.predictions import MeasuredProgram, Span, StepPrediction, predict
 
 WORTH = 1.1
-"""For the fewest GPUs: a size is as good as the soonest one if it takes at most this multiple of its
-time. Our own choice."""
+"""For the fewest GPUs: a size is as good as the soonest one if it takes at most this multiple of
+its time. Our own choice."""
 
 MOST_PLANS = 5
 
@@ -75,6 +75,8 @@ class Plan:
     """Seconds from now until it would have ended."""
     gpu_hours: Span | None = None
     reason: str = ""
+    why_unknown: str = ""
+    """Why only a lower bound of the step is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Advice:
     aim: Aim
     batch: Batch
     basis: str
-    """What the predictions rest on."""
+    """The measured runs behind the predictions."""
     notes: tuple[str, ...] = ()
 
 
@@ -108,14 +110,17 @@ def advise(
     chosen = _chosen(program, known, aim)
     others = sorted(
         (plan for plan in plans if plan is not chosen),
-        key=lambda plan: (bool(plan.option.no_fit), not plan.option.is_own, _rank(program, plan, aim)),
+        key=lambda plan: (
+            not plan.option.is_own,
+            bool(plan.option.no_fit),
+            _rank(program, plan, aim),
+        ),
     )
-    first = [] if chosen is None else [chosen]
+    shown = [*([] if chosen is None else [chosen]), *others][:MOST_PLANS]
+    shown.sort(key=lambda plan: bool(plan.option.no_fit))
     further = tuple(notes) + tuple(_further(program, runnable, chosen))
     batch = Batch.GLOBAL if program.is_batch_shared else Batch.PER_PROCESS
-    return Advice(
-        tuple([*first, *others][:MOST_PLANS]), chosen is not None, aim, batch, basis, further
-    )
+    return Advice(tuple(shown), chosen is not None, aim, batch, basis, further)
 
 
 def _plan(program: MeasuredProgram, option: Option, work: float | None) -> Plan:
@@ -143,7 +148,7 @@ def _plan(program: MeasuredProgram, option: Option, work: float | None) -> Plan:
             finish_s=run_s.plus(wait),
             gpu_hours=run_s.times(option.gpus / 3600.0) if option.gpus else None,
         )
-    return replace(plan, reason=_reason(plan, found))
+    return replace(plan, reason=_reason(plan, found), why_unknown=found.why_unknown)
 
 
 def _speedup(
@@ -208,10 +213,8 @@ def _chosen(program: MeasuredProgram, known: Sequence[Plan], aim: Aim) -> Plan |
     return min(enough, key=lambda plan: (plan.option.gpus, _time_s(program, plan)))
 
 
-def _further(
-    program: MeasuredProgram, runnable: Sequence[Plan], chosen: Plan | None
-) -> list[str]:
-    """What a run at another size would tell."""
+def _further(program: MeasuredProgram, runnable: Sequence[Plan], chosen: Plan | None) -> list[str]:
+    """The runs that would make more known."""
     if not program.samples:
         return ["Run it once, or with `pre_run: auto`: its speed goes into the history."]
     if chosen is None:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from yarnam._light_imports import on_first_use
-from yarnam.cli.jobs.top_text import TopView, top_lines
+from yarnam.cli.jobs.live.top_text import TopView, top_lines
 from yarnam.cli.rendering.console import live_console, live_text, print_note
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.client.monitor.live.live_jobs import LiveJobs
