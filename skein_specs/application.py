@@ -12,10 +12,10 @@ import skein
 import yaml
 
 from skein_specs.interceptor import ENV_RPC_CLASS, RPC_CLASS
+from yarnam.core.inputs.named_file_systems import named_file_systems
 from yarnam.core.model.job_spec import ContainerImage, JobSpec, users_and_groups
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
-from yarnam.core.inputs.named_file_systems import named_file_systems
 from yarnam.wire.protocol import (
     APPLICATION_TAG,
     ENV_JOB_DIR,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from yarnam.cli.rendering.console import Line, table
 from yarnam.core.advice import Advice, Plan
-from yarnam.core.advice.size_plans import size_words
 from yarnam.core.advice.predictions import Span
+from yarnam.core.advice.size_plans import size_words
 from yarnam.core.model.printable import duration
 
 UNKNOWN = "unknown"

@@ -90,7 +90,7 @@ def overlapped_s(compute_s: float, network_s: float, overlap: float) -> float:
     if longer_s <= 0.0:
         return 0.0
     shares = (compute_s / longer_s) ** overlap + (network_s / longer_s) ** overlap
-    return longer_s * shares ** (1.0 / overlap)
+    return longer_s * float(shares ** (1.0 / overlap))
 
 
 def fit_step_time(samples: Sequence[StepSample]) -> StepTime | None:
