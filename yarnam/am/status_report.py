@@ -31,6 +31,7 @@ from yarnam.core.model.metrics import (
     GPU_PERCENT,
     LOSS_NAMES,
     SDK_METRICS,
+    STEP_S,
     USAGE_METRICS,
     AgentMetrics,
     Measured,
@@ -157,7 +158,18 @@ def job_status(facts: StatusFacts) -> JobStatus:
         time_limit=time_limit_status(gang, record.job),
         mirror=mirror_status(own),
         interactive=record.job.interactive,
+        advised=advised_words(record.job, own),
     )
+
+
+def advised_words(job: JobSpec, metrics: Sequence[AgentMetrics]) -> str:
+    """The reason of its size with the step as it was predicted and as it is measured; empty if a
+    user chose the size."""
+    if job.advised is None:
+        return ""
+    lead = min(metrics, key=lambda metric: metric.rank, default=None)
+    measured = None if lead is None else dict(lead.values).get(STEP_S)
+    return job.advised.words(None if measured is None else float(f"{measured:.2g}"))
 
 
 def mirror_status(metrics: Sequence[AgentMetrics]) -> MirrorStatus | None:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from yarnam.client.planning.queue_comparison import QueueOutlook
     from yarnam.client.submit.preflight import CheckedJob
     from yarnam.cluster.reporters import Reporter
-    from yarnam.core.advice import Advice, Aim, Batch
+    from yarnam.core.advice import Advice, Aim
+    from yarnam.core.model.job_spec import Batch
     from yarnam.core.model.snapshot import Closures, ClusterSnapshot
     from yarnam.ports.job_access import Launcher
 
@@ -60,7 +61,7 @@ with on_first_use():
     from yarnam.client.submit.claims import job_claims
     from yarnam.cluster import cluster_paths, reporters
     from yarnam.core import advice
-    from yarnam.core.model import snapshot
+    from yarnam.core.model import job_spec, snapshot
     from yarnam.spec import checks as yarnam_checks
     from yarnam.spec import loader as yarnam_loader
 
@@ -199,7 +200,7 @@ class Client:
         first = array_members.member_of(job, "0" * 12, found, found.indices[0])
         if not first.idempotency_key or self.submitted(first.idempotency_key) is None:
             # Else what has become of those jobs since matters to nobody.
-            first = self._with_earlier_jobs(first)
+            first = self._settled(first)
         preflight.check_job(self._site, first)
 
         def start(array_id: str, position: int) -> Job:
@@ -243,7 +244,7 @@ class Client:
         """The checked job and its ladder of placements, without submitting or writing anything.
         Raises as ``submit`` does."""
         job = self.parse(spec, queue=queue, name=name)
-        return preflight.check_job(self._site, self._with_earlier_jobs(job))
+        return preflight.check_job(self._site, self._settled(job))
 
     def outlook(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> Outlook:
         """Where the job would run now: its ladder, nodes and ranks, and what blocks it. Raises as
@@ -259,16 +260,22 @@ class Client:
         spec: Spec,
         *,
         aim: Aim | str = "gpus",
-        batch: Batch | str = "global",
+        batch: Batch | str | None = None,
         most_gpus: int | None = None,
         queue: str | None = None,
     ) -> Advice:
         """Which sizes of the gang would pay, from the speed of this user's earlier runs of the same
         program. ``aim``: ``gpus`` (the fewest that end within 10 % of the soonest time),
         ``finish`` (the soonest end) or ``cost`` (the fewest GPU-hours). ``batch``: ``global`` if
-        the processes divide one batch, ``per-process`` if each has its own. Starts nothing. Raises
+        the processes divide one batch, ``per-process`` if each has its own; by default as the spec
+        has it. Starts nothing. Raises
         BadSpec, UsageError, Unavailable."""
         job = self.parse(spec, queue=queue)
+        kind = job.elastic.choose or job_spec.Batch.GLOBAL
+        kind = kind if batch is None else job_spec.Batch(batch)
+        return self._advice(job, advice.Aim(aim), kind, most_gpus)
+
+    def _advice(self, job: JobSpec, aim: Aim, batch: Batch, most_gpus: int | None = None) -> Advice:
         job = replace(job, queue=preflight.full_queue_name(job.queue))
         seen = snapshot.with_closures(
             self._site.snapshot(job.queue, job.node_labels), self._closures()
@@ -277,7 +284,7 @@ class Client:
             job, seen, waiting_jobs.read_wait_queue(self._site),
             size_advice.known_runs(self._site, job),
             data=block_locality.input_bytes_by_node(self._site, job, seen),
-            aim=advice.Aim(aim), batch=advice.Batch(batch), most_gpus=most_gpus,
+            aim=aim, batch=batch, most_gpus=most_gpus,
         )  # fmt: skip
 
     def compare_queues(
@@ -386,7 +393,7 @@ class Client:
         with full_disk_named(self._site.cache, scratch):
             made = submit_job.submit_job(
                 self._site, job, launcher, others, self._report, self._open_progress, key=key,
-                settle=self._with_earlier_jobs,
+                settle=self._settled,
             )  # fmt: skip
         return self._handle(made.application, made.key, self._site.user)
 
@@ -397,9 +404,16 @@ class Client:
             log.warning("cordons and stopped queues are not known now: %s", error.message)
             return snapshot.Closures()
 
-    def _with_earlier_jobs(self, job: JobSpec) -> JobSpec:
-        """Nothing is loaded for a job that waits for none."""
-        return earlier_jobs.with_earlier_jobs(self._site, job) if job.depends_on else job
+    def _settled(self, job: JobSpec) -> JobSpec:
+        """Look up what the spec leaves open: the jobs that it waits for, and a size by advice.
+        Nothing is loaded for a job that has neither."""
+        if job.depends_on:
+            job = earlier_jobs.with_earlier_jobs(self._site, job)
+        if job.elastic.choose is None:
+            return job
+        return size_advice.with_advised_size(
+            job, lambda batch: self._advice(job, advice.Aim.GPUS, batch), self._report
+        )
 
     def _opened(self, application: str) -> Job:
         return self._handle(application, "", self._site.user)

@@ -554,8 +554,21 @@ def _check_elastic(document: Document, problems: Problems) -> None:
         )
     for path, limits in list(ranges.items())[:1]:
         _check_schedule(document, path, limits, problems)
+        _check_choice(path, limits, problems)
     if ranges and not document.elastic.restart:
         _check_in_place(document, problems)
+
+
+def _check_choice(path: Path, limits: TaskRange | GpuRange, problems: Problems) -> None:
+    """Check a size that the submit chooses for good."""
+    batch: Path = (*path, "batch")
+    if limits.choose is None and "batch" in limits.model_fields_set:
+        problems.add(batch, "has no effect without choose: advice", (batch,))
+    elastic: Path = ("elastic",)
+    if limits.choose is not None and problems.has(elastic):
+        choose = (*path, "choose")
+        text = "has no effect: with choose: advice the gang keeps one size; remove one of them"
+        problems.add(elastic, text, (elastic, choose))
 
 
 def _check_in_place(document: Document, problems: Problems) -> None:

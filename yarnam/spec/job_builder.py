@@ -86,9 +86,7 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
         hang=_from_section(job_spec.HangSpec, document.hang),
         stragglers=_from_section(job_spec.StragglerSpec, document.stragglers),
         am=_am(document, roles),
-        pre_run=_from_section(
-            job_spec.PreRunSpec, document.pre_run, mode=job_spec.PreRunMode(document.pre_run.mode)
-        ),
+        pre_run=_from_section(job_spec.PreRunSpec, document.pre_run, mode=_pre_run_mode(document)),
         flexible_shape=document.gpus is not None,
         duration_s=document.duration,
         time_limit_s=document.time_limit,
@@ -359,12 +357,23 @@ def _check_more_memory(job: job_spec.JobSpec, problems: Problems) -> None:
         problems.add(path, text, involved)
 
 
+def _pre_run_mode(document: Document) -> job_spec.PreRunMode:
+    """A size by advice is worth a pre-run, unless the spec says otherwise."""
+    is_given = "pre_run" in document.model_fields_set
+    if not is_given and _elastic(document).choose is not None:
+        return job_spec.PreRunMode.AUTO
+    return job_spec.PreRunMode(document.pre_run.mode)
+
+
 def _elastic(document: Document) -> job_spec.ElasticSpec:
     roles = (document.roles or {}).values()
     counts_gpus = isinstance(document.gpus, GpuRange)
     if not counts_gpus and not any(isinstance(role.tasks, TaskRange) for role in roles):
         return job_spec.ElasticSpec()
     elastic = document.elastic
+    ranges = [document.gpus, *(role.tasks for role in roles)]
+    chosen = [one for one in ranges if isinstance(one, TaskRange | GpuRange) and one.choose]
+    choose = job_spec.Batch(chosen[0].batch) if chosen else None
     # Without a checkpoint to resume from, a restart would throw away all training so far.
     is_kept = document.checkpoint is not None or not elastic.restart
     grow = is_kept if elastic.grow is None else elastic.grow
@@ -372,8 +381,9 @@ def _elastic(document: Document) -> job_spec.ElasticSpec:
         job_spec.ScheduledSize(one.size, one.epoch, one.step) for one in elastic.schedule
     )
     return _from_section(
-        job_spec.ElasticSpec, elastic, counts_gpus=counts_gpus, grow=grow, schedule=schedule
-    )
+        job_spec.ElasticSpec, elastic, counts_gpus=counts_gpus, grow=grow, schedule=schedule,
+        choose=choose,
+    )  # fmt: skip
 
 
 def _am(document: Document, roles: Iterable[job_spec.RoleSpec]) -> job_spec.AmSpec:

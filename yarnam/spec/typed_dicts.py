@@ -338,14 +338,21 @@ class GangDict(TypedDict, total=False):
     released and the gang is acquired again. 0 means immediately."""
 
 
-class GpuRangeDict(TypedDict):
-    """An elastic number of GPUs. The job gets one role, `worker`, whose tasks have the largest
-    number of GPUs that divides both `min` and `max` (less if no node has that many). The size
-    changes by whole tasks."""
+class _GpuRangeRequired(TypedDict):
     min: int
     """The smallest size of the gang."""
     max: int
     """The largest size of the gang."""
+
+
+class GpuRangeDict(_GpuRangeRequired, total=False):
+    """An elastic number of GPUs. The job gets one role, `worker`, whose tasks have the largest
+    number of GPUs that divides both `min` and `max` (less if no node has that many). The size
+    changes by whole tasks."""
+    choose: Literal['advice']
+    """As for the `tasks` of a role."""
+    batch: Literal['global', 'per-process']
+    """As for the `tasks` of a role."""
 
 
 class HangDict(TypedDict, total=False):
@@ -666,13 +673,21 @@ class StragglersDict(TypedDict, total=False):
     """How often the job may do that."""
 
 
-class TaskRangeDict(TypedDict):
-    """An elastic number of tasks. The gang starts with as many as fit, and changes its size while
-    it runs: see [elastic gangs](../how-to/elastic-gangs.md)."""
+class _TaskRangeRequired(TypedDict):
     min: int
     """The smallest size of the gang."""
     max: int
     """The largest size of the gang."""
+
+
+class TaskRangeDict(_TaskRangeRequired, total=False):
+    """An elastic number of tasks. The gang starts with as many as fit, and changes its size while
+    it runs: see [elastic gangs](../how-to/elastic-gangs.md)."""
+    choose: Literal['advice']
+    """`advice`: the submit chooses one size of the range by the program's measured runs, and the
+    gang keeps it: see [how many GPUs](../how-to/how-many-gpus.md)."""
+    batch: Literal['global', 'per-process']
+    """For `choose`: whether the processes divide one batch, or each has its own."""
 
 
 class _JobRequired(TypedDict):

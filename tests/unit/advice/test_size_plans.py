@@ -14,7 +14,7 @@ NODE_OF_EIGHT = 8
 
 
 def option(gpus: int, **changes: object) -> Option:
-    facts = {"tasks": gpus, "gpus": gpus, "processes": gpus, "nodes": -(-gpus // NODE_OF_EIGHT)}
+    facts = {"size": gpus, "gpus": gpus, "processes": gpus, "nodes": -(-gpus // NODE_OF_EIGHT)}
     return Option(**{**facts, **changes})  # type: ignore[arg-type]
 
 

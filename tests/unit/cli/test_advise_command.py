@@ -15,6 +15,9 @@ from tests.unit.client.world import World
 from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.client.planning.measured_program import program_key
 from yarnam.core.accounting.history_record import MeasuredSize
+from yarnam.core.model.job_spec import AdvisedSize, JobSpec, PreRunMode
+from yarnam.wire.codec import decode
+from yarnam.wire.records import JobRecord
 
 __all__ = ["call", "world"]
 
@@ -123,3 +126,55 @@ def test_hostile_sizes_of_a_record_do_not_count(world: World, call: Call, tmp_pa
     code, out, _ = call("advise", spec(world))
     assert code == 0
     assert "No advice" in out
+
+
+CHOSEN = SPEC.replace("gpus: 8", "gpus: {min: 1, max: 8, choose: advice}")
+
+
+def submitted(world: World) -> JobSpec:
+    handle = world.client.submit(spec(world, CHOSEN))
+    return decode(world.files.read_bytes(f"{handle.directory}/job.json"), JobRecord).job
+
+
+def test_a_submit_chooses_one_size_and_records_why(world: World) -> None:
+    ran(world)
+    job = submitted(world)
+    assert (job.gpus, job.elastic_role) == (8, None)
+    assert job.advised is not None
+    assert job.advised.reason.startswith("8 GPUs in one node: 2.4 times one GPU")
+    assert "predicted step 0.17" in job.advised.words(0.18)
+    assert "measured 0.18 s" in job.advised.words(0.18)
+    assert job.pre_run.mode is PreRunMode.AUTO
+
+
+def test_without_runs_it_gets_its_smallest_size_and_is_told(world: World, call: Call) -> None:
+    job = submitted(world)
+    assert job.gpus == 1
+    assert job.advised is not None
+    assert job.advised.step_s is None
+    assert "too little is known" in job.advised.words(None)
+    code, out, _ = call("plan", spec(world, CHOSEN))
+    assert code == 0
+    assert "hello: 1 GPUs" in out
+
+
+def test_tasks_of_a_role_are_chosen_too(world: World) -> None:
+    ran(world)
+    text = SPEC.replace(
+        "gpus: 8", "roles: {worker: {tasks: {min: 1, max: 4, choose: advice}, gpus: 2}}"
+    )
+    handle = world.client.submit(spec(world, text))
+    job = decode(world.files.read_bytes(f"{handle.directory}/job.json"), JobRecord).job
+    [role] = job.roles
+    assert (role.tasks, role.min_tasks, role.resources.gpus) == (4, None, 2)
+
+
+def test_the_history_of_a_chosen_job_has_prediction_and_measurement(
+    world: World, call: Call
+) -> None:
+    advised = AdvisedSize("8 GPUs in one node", 0.2, 0.15, 0.3)
+    made = record(user="me", sizes=SIZES, advised=advised, application="application_1_0007")
+    HistoryStore(world.files, world.site.paths.history).put(made)
+    _, out, _ = call("history", "show", "application_1_0007")
+    assert "4 processes on one node: a step took 0.21 s, 0.12 s of it compute" in out
+    assert "predicted step 0.2 s (0.15 to 0.3), measured 0.21 s" in out

@@ -169,7 +169,23 @@ CASES = [
         "5:1: gpus: min and max are equal: write gpus: 4 for a fixed size",
     ),
     ("gpus: {min: 4}", "5:1: gpus.max: missing; write for example max: 16"),
-    ("gpus: {min: 4, max: 8, step: 2}", "5:24: gpus.step: unknown key; allowed here: min, max"),
+    (
+        "gpus: {min: 4, max: 8, step: 2}",
+        "5:24: gpus.step: unknown key; allowed here: min, max, choose, batch",
+    ),
+    (
+        "gpus: {min: 4, max: 8, batch: per-process}",
+        "5:24: gpus.batch: has no effect without choose: advice",
+    ),
+    (
+        "gpus: {min: 4, max: 8, choose: advise}",
+        "5:32: gpus.choose: 'advise' is not one of advice; did you mean advice?",
+    ),
+    (
+        "gpus: {min: 4, max: 8, choose: advice}\nelastic: {grow: false}",
+        "6:1: elastic: has no effect: with choose: advice the gang keeps one size; remove one of "
+        "them",
+    ),
     ("gpus: {min: 0, max: 8}", "5:13: gpus.min: must be at least 1, not 0"),
     ("gpus: {min: two, max: 8}", "5:13: gpus.min: must be a whole number, not text"),
     (

@@ -26,9 +26,7 @@ with on_first_use():
 @click.option(
     "--batch",
     type=click.Choice(["global", "per-process"]),
-    default="global",
-    show_default=True,
-    help="Whether the processes divide one batch, or each has its own.",
+    help="Whether the processes divide one batch (the default), or each has its own.",
 )
 @click.option("--max-gpus", type=click.IntRange(1, 1024), help="The largest size to consider.")
 @queue_option
@@ -38,7 +36,7 @@ def command(
     ctx: click.Context,
     spec: str,
     aim: str,
-    batch: str,
+    batch: str | None,
     max_gpus: int | None,
     queue: str | None,
     as_json: bool,

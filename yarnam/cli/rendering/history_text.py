@@ -88,6 +88,10 @@ def record_lines(record: HistoryRecord) -> Iterator[Line]:
         for role in record.roles
     )
     yield f"  tasks: {roles}"
+    yield from (f"  {size.words}" for size in record.sizes)
+    if record.advised is not None:
+        last = record.sizes[-1].step_s if record.sizes else None
+        yield f"  size by advice: {record.advised.words(last)}"
     yield f"  {_counts(record)}"
     if record.step is not None:
         saved = f", last saved {record.saved_step}" if record.saved_step is not None else ""

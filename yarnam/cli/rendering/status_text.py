@@ -109,6 +109,8 @@ def start_text(start: StartForecast, now_s: float) -> str:
 def _of_spec(status: JobStatus) -> Iterator[Line]:
     if status.size is not None:
         yield f"  elastic: {status.size.words}"
+    if status.advised:
+        yield f"  size by advice: {status.advised}"
     if not status.interactive:
         yield "  sessions: off (interactive: false)"
 

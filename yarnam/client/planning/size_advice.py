@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -16,9 +16,9 @@ from yarnam.client.submit.preflight import checked_on
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import HistoryFilter
 from yarnam.core.admission.forecast import Forecast
-from yarnam.core.advice import Advice, Aim, Batch, Option, advise
+from yarnam.core.advice import Advice, Aim, Option, advise
 from yarnam.core.advice.predictions import MeasuredProgram, measured_program
-from yarnam.core.model.job_spec import JobSpec, RoleSpec
+from yarnam.core.model.job_spec import AdvisedSize, Batch, JobSpec, RoleSpec
 from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import NeverFits, UsageError
@@ -105,14 +105,39 @@ def size_advice(
     vary."""
     role = grown_role(job)
     options = [
-        _option(sized, snapshot, line, data, is_own=sized == job)
-        for sized in _sizes(job, role, most_gpus)
+        _option(size, sized, snapshot, line, data, is_own=sized == job)
+        for size, sized in _sizes(job, role, most_gpus)
     ]
     program = measured_program(tuple(known.measured), is_batch_shared=batch is Batch.GLOBAL)
     return advise(
         program, _without_hopeless(options), aim=aim, basis=known.basis, work=known.work(batch),
         notes=tuple(_notes(job, known, program)),
     )  # fmt: skip
+
+
+def with_advised_size(
+    job: JobSpec, ask: Callable[[Batch], Advice], report: Callable[[str], None]
+) -> JobSpec:
+    """The job at one size of its range, if its spec leaves that to advice; the smallest one where
+    too little is known. ``ask`` gives the advice for this job; ``report`` gets the choice, and
+    why."""
+    role, batch = job.elastic_role, job.elastic.choose
+    if role is None or batch is None:
+        return job
+    found = ask(batch)
+    if found.is_advised:
+        [best, *_] = found.plans
+        size, step_s = best.option.size, best.step_s
+        advised = AdvisedSize(best.reason)
+        if step_s is not None:
+            advised = AdvisedSize(best.reason, step_s.likely, step_s.low, step_s.high)
+    else:
+        size = (role.min_tasks or 1) * _unit(job, role)
+        advised = AdvisedSize(
+            " ".join(("the smallest size, as too little is known.", *found.notes))
+        )
+    report(f"Size by advice: {advised.reason}")
+    return replace(_at(job, role, size), advised=advised)
 
 
 def grown_role(job: JobSpec) -> RoleSpec:
@@ -127,10 +152,10 @@ def grown_role(job: JobSpec) -> RoleSpec:
     return max(training, key=lambda role: role.tasks)
 
 
-def _sizes(job: JobSpec, role: RoleSpec, most_gpus: int | None) -> Iterator[JobSpec]:
+def _sizes(job: JobSpec, role: RoleSpec, most_gpus: int | None) -> Iterator[tuple[int, JobSpec]]:
     """The job itself, and with 1, 2, 4, … tasks (or GPUs, where the planner shapes the tasks),
     within the bounds of an elastic role."""
-    unit = role.resources.gpus if job.flexible_shape else 1
+    unit = _unit(job, role)
     own = role.tasks * unit
     least = (role.min_tasks or 1) * unit if role.is_elastic else 1
     each = 1 if job.flexible_shape else max(1, role.resources.gpus)
@@ -143,11 +168,17 @@ def _sizes(job: JobSpec, role: RoleSpec, most_gpus: int | None) -> Iterator[JobS
         counts = {one for one in counts if role.processes_per_task * one % unit == 0}
     for count in sorted(counts):
         if least <= count <= most and (most_gpus is None or fixed + count * each <= most_gpus):
-            yield _at(job, role, count, unit)
+            yield count, _at(job, role, count)
 
 
-def _at(job: JobSpec, role: RoleSpec, count: int, unit: int) -> JobSpec:
+def _unit(job: JobSpec, role: RoleSpec) -> int:
+    """The sizes that one task of the role counts for."""
+    return role.resources.gpus if job.flexible_shape else 1
+
+
+def _at(job: JobSpec, role: RoleSpec, count: int) -> JobSpec:
     """The job with this many tasks, or GPUs, of the role."""
+    unit = _unit(job, role)
     if job.flexible_shape and count != role.tasks * unit:
         share = role.resources
         sized = replace(
@@ -168,6 +199,7 @@ def _at(job: JobSpec, role: RoleSpec, count: int, unit: int) -> JobSpec:
 
 
 def _option(
+    size: int,
     job: JobSpec,
     snapshot: ClusterSnapshot,
     line: TicketList | str,
@@ -175,13 +207,12 @@ def _option(
     *,
     is_own: bool,
 ) -> Option:
-    role_tasks = sum(role.tasks for role in job.roles if role.name not in job.auxiliary_roles)
     processes = sum(
         role.tasks * role.processes_per_task
         for role in job.roles
         if role.name not in job.auxiliary_roles
     )
-    option = Option(role_tasks, job.gpus, processes, 1, is_own=is_own)
+    option = Option(size, job.gpus, processes, 1, is_own=is_own)
     try:
         found = outlook(checked_on(snapshot, job, data), line)
     except NeverFits as refusal:
@@ -190,7 +221,6 @@ def _option(
     start = found.start if isinstance(found.start, Forecast) else None
     return replace(
         option,
-        tasks=len(found.tasks),
         nodes=max(1, len(on_node)),
         is_even=len(set(on_node.values())) <= 1,
         wait_s=None if start is None else start.likely_s,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from yarnam.core.accounting.ledger import Accounts, NodeShare, TrainingRun, ledger
 from yarnam.core.gang import Gang
-from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_spec import AdvisedSize, JobSpec
 from yarnam.core.model.job_status import AttemptRecord, ExcludedFiles, Holding, Ledger
 from yarnam.core.model.outcomes import FirstCause, Verdict
 from yarnam.core.model.resources import Resources
@@ -60,6 +60,13 @@ class MeasuredSize:
     steps: int | None = None
     """The steps of the whole training at this size, by the program."""
 
+    @property
+    def words(self) -> str:
+        nodes = "one node" if self.nodes == 1 else f"{self.nodes} nodes"
+        processes = "1 process" if self.processes == 1 else f"{self.processes} processes"
+        text = f"{processes} on {nodes}: a step took {self.step_s:.3g} s"
+        return text if self.compute_s is None else f"{text}, {self.compute_s:.3g} s of it compute"
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryRecord:
@@ -101,6 +108,8 @@ class HistoryRecord:
     """The identity of its program, as ``PreRunSpec.key``; empty in older records."""
     sizes: tuple[MeasuredSize, ...] = ()
     """The speed of its last runs, as far as it reported steps."""
+    advised: AdvisedSize | None = None
+    """The advice by which its size was chosen, if it was."""
     declared_s: float | None = None
     """How long its user expected the gang to run; ``None`` if not declared."""
     written_by: str = ""
@@ -188,6 +197,7 @@ def history_record(
         output=job.output,
         program=job.pre_run.key,
         sizes=measured_sizes(job, runs),
+        advised=job.advised,
         declared_s=job.duration_s,
         written_by=facts.written_by,
         yarnam_version=facts.yarnam_version,

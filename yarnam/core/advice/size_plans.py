@@ -9,6 +9,7 @@ from enum import Enum
 from math import inf
 
 from yarnam.core.advice.predictions import MeasuredProgram, Span, StepPrediction, predict
+from yarnam.core.model.job_spec import Batch
 
 WORTH = 1.1
 """For the fewest GPUs: a size is as good as the soonest one if it takes at most this multiple of
@@ -29,20 +30,12 @@ class Aim(Enum):
     """The fewest GPU-hours."""
 
 
-class Batch(Enum):
-    """How the batch follows the size of the gang."""
-
-    GLOBAL = "global"
-    """One batch, divided among the processes: the training has as many steps at each size."""
-    PER_PROCESS = "per-process"
-    """Each process has its own: the training has fewer steps with more processes."""
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """A size that the gang could have. Waits are seconds from now."""
 
-    tasks: int
+    size: int
+    """The tasks of the role that is resized, or its GPUs where the planner shapes its tasks."""
     gpus: int
     processes: int
     nodes: int

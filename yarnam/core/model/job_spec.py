@@ -340,6 +340,35 @@ class ScheduledSize:
         return f"step {self.step}" if self.epoch is None else f"epoch {self.epoch}"
 
 
+class Batch(Enum):
+    """How the batch follows the size of the gang."""
+
+    GLOBAL = "global"
+    """One batch, divided among the processes: the training has as many steps at each size."""
+    PER_PROCESS = "per-process"
+    """Each process has its own: the training has fewer steps with more processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdvisedSize:
+    """The size that a submit has chosen by advice. Times are seconds of one step."""
+
+    reason: str
+    step_s: float | None = None
+    """The prediction; ``None`` if too little was known, so that it got its smallest size."""
+    low_s: float | None = None
+    high_s: float | None = None
+
+    def words(self, measured_s: float | None) -> str:
+        """The reason, and the prediction beside the measurement."""
+        if self.step_s is None:
+            return self.reason
+        text = f"{self.reason}; predicted step {self.step_s:.3g} s"
+        if self.low_s is not None and self.high_s is not None and self.high_s > self.low_s:
+            text += f" ({self.low_s:.3g} to {self.high_s:.3g})"
+        return text if measured_s is None else f"{text}, measured {measured_s:.3g} s"
+
+
 @dataclass(frozen=True, slots=True)
 class ElasticSpec:
     """How a gang with an elastic role changes its size. Times in seconds.
@@ -373,6 +402,9 @@ class ElasticSpec:
     restart: bool = True
     """Whether all processes restart at each change; else those that stay continue, and their
     framework re-forms the group."""
+    choose: Batch | None = None
+    """The submit chooses one size of the range by advice, with this kind of batch; ``None`` for a
+    gang that changes its size."""
 
     def reached(self, step: int, epoch: int) -> int:
         """How many sizes of the schedule have had their time at this step of this epoch (-1: not
@@ -747,6 +779,8 @@ class JobSpec:
     flexible_shape: bool = False
     """True when the user gave only ``gpus: N``: the planner may choose another tasks x GPUs shape
     for the single role, keeping the product and the resources per GPU."""
+    advised: AdvisedSize | None = None
+    """Set by the submit of a job whose size it chose."""
     duration_s: float | None = None
     """How long the user expects the gang to run, in seconds; ``None`` if unknown. Nothing ends when
     it is over."""

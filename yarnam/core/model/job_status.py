@@ -686,6 +686,9 @@ class JobStatus:
     """``None`` if the job has none."""
     mirror: MirrorStatus | None = None
     """``None`` if no directory is kept by `checkpoint.mirror`, or no agent has reported yet."""
+    advised: str = ""
+    """Why it has its size, if its submit chose that by advice: the prediction and what is
+    measured."""
     interactive: bool = True
     """Whether its owner may open sessions in its tasks."""
 

@@ -121,6 +121,11 @@ class TaskRange(Section):
     """The smallest size of the gang."""
     max: Annotated[int, Field(ge=1, le=MAX_TASKS, examples=[4])]
     """The largest size of the gang."""
+    choose: Annotated[Literal["advice"] | None, Field(examples=["advice"])] = None
+    """`advice`: the submit chooses one size of the range by the program's measured runs, and the
+    gang keeps it: see [how many GPUs](../how-to/how-many-gpus.md)."""
+    batch: Literal["global", "per-process"] = "global"
+    """For `choose`: whether the processes divide one batch, or each has its own."""
 
 
 class GpuRange(Section):
@@ -132,6 +137,10 @@ class GpuRange(Section):
     """The smallest size of the gang."""
     max: Annotated[int, Field(ge=1, le=MAX_GPUS, examples=[16])]
     """The largest size of the gang."""
+    choose: Annotated[Literal["advice"] | None, Field(examples=["advice"])] = None
+    """As for the `tasks` of a role."""
+    batch: Literal["global", "per-process"] = "global"
+    """As for the `tasks` of a role."""
 
 
 def _kind_of_count(value: Any) -> str:
