@@ -268,14 +268,15 @@ class Client:
         program. ``aim``: ``gpus`` (the fewest that end within 10 % of the soonest time),
         ``finish`` (the soonest end) or ``cost`` (the fewest GPU-hours). ``batch``: ``global`` if
         the processes divide one batch, ``per-process`` if each has its own; by default as the spec
-        has it. Starts nothing. Raises
+        has it, else as the measured compute suggests. Starts nothing. Raises
         BadSpec, UsageError, Unavailable."""
         job = self.parse(spec, queue=queue)
-        kind = job.elastic.choose or job_spec.Batch.GLOBAL
-        kind = kind if batch is None else job_spec.Batch(batch)
+        kind = job.elastic.batch if batch is None else job_spec.Batch(batch)
         return self._advice(job, advice.Aim(aim), kind, most_gpus)
 
-    def _advice(self, job: JobSpec, aim: Aim, batch: Batch, most_gpus: int | None = None) -> Advice:
+    def _advice(
+        self, job: JobSpec, aim: Aim, batch: Batch | None, most_gpus: int | None = None
+    ) -> Advice:
         job = replace(job, queue=preflight.full_queue_name(job.queue))
         seen = snapshot.with_closures(
             self._site.snapshot(job.queue, job.node_labels), self._closures()
@@ -409,7 +410,7 @@ class Client:
         Nothing is loaded for a job that has neither."""
         if job.depends_on:
             job = earlier_jobs.with_earlier_jobs(self._site, job)
-        if job.elastic.choose is None:
+        if not job.elastic.by_advice:
             return job
         return size_advice.with_advised_size(
             job, lambda batch: self._advice(job, advice.Aim.GPUS, batch), self._report

@@ -360,7 +360,7 @@ def _check_more_memory(job: job_spec.JobSpec, problems: Problems) -> None:
 def _pre_run_mode(document: Document) -> job_spec.PreRunMode:
     """A size by advice is worth a pre-run, unless the spec says otherwise."""
     is_given = "pre_run" in document.model_fields_set
-    if not is_given and _elastic(document).choose is not None:
+    if not is_given and _elastic(document).by_advice:
         return job_spec.PreRunMode.AUTO
     return job_spec.PreRunMode(document.pre_run.mode)
 
@@ -373,7 +373,7 @@ def _elastic(document: Document) -> job_spec.ElasticSpec:
     elastic = document.elastic
     ranges = [document.gpus, *(role.tasks for role in roles)]
     chosen = [one for one in ranges if isinstance(one, TaskRange | GpuRange) and one.choose]
-    choose = job_spec.Batch(chosen[0].batch) if chosen else None
+    batch = job_spec.Batch(chosen[0].batch) if chosen and chosen[0].batch else None
     # Without a checkpoint to resume from, a restart would throw away all training so far.
     is_kept = document.checkpoint is not None or not elastic.restart
     grow = is_kept if elastic.grow is None else elastic.grow
@@ -382,7 +382,7 @@ def _elastic(document: Document) -> job_spec.ElasticSpec:
     )
     return _from_section(
         job_spec.ElasticSpec, elastic, counts_gpus=counts_gpus, grow=grow, schedule=schedule,
-        choose=choose,
+        by_advice=bool(chosen), batch=batch,
     )  # fmt: skip
 
 

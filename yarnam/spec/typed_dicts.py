@@ -687,7 +687,8 @@ class TaskRangeDict(_TaskRangeRequired, total=False):
     """`advice`: the submit chooses one size of the range by the program's measured runs, and the
     gang keeps it: see [how many GPUs](../how-to/how-many-gpus.md)."""
     batch: Literal['global', 'per-process']
-    """For `choose`: whether the processes divide one batch, or each has its own."""
+    """For `choose`: whether the processes divide one batch, or each has its own; by default as the
+    measured compute suggests, else `global`."""
 
 
 class _JobRequired(TypedDict):

@@ -178,3 +178,19 @@ def test_the_history_of_a_chosen_job_has_prediction_and_measurement(
     _, out, _ = call("history", "show", "application_1_0007")
     assert "4 processes on one node: a step took 0.21 s, 0.12 s of it compute" in out
     assert "predicted step 0.2 s (0.15 to 0.3), measured 0.21 s" in out
+
+
+def test_usage_lists_the_jobs_whose_gpus_waited(world: World, call: Call) -> None:
+    assert "None of 0 measured jobs" in call("usage", "--advice")[2]
+    waited = MeasuredSize(1, 4, 4, 1.0, 0.2, 1000)
+    store = HistoryStore(world.files, world.site.paths.history)
+    store.put(record(user="me", sizes=(waited,), application="application_1_0007"))
+    code, out, _ = call("usage", "--advice")
+    assert code == 0
+    assert "20% of a step" in out
+    assert "unknown" in out
+    [job] = json.loads(call("usage", "--advice", "--json")[1])
+    assert (job["application"], job["efficiency"]) == ("application_1_0007", 0.2)
+    code, _, err = call("usage", "--advice", "--every", "1h")
+    assert code == 64
+    assert "without --every" in err

@@ -183,8 +183,10 @@ CASES = [
     ),
     (
         "gpus: {min: 4, max: 8, choose: advice}\nelastic: {grow: false}",
-        "6:1: elastic: has no effect: with choose: advice the gang keeps one size; remove one of "
-        "them",
+        (
+            "6:1: elastic: has no effect: with choose: advice the gang keeps one size; remove one"
+            " of them"
+        ),
     ),
     ("gpus: {min: 0, max: 8}", "5:13: gpus.min: must be at least 1, not 0"),
     ("gpus: {min: two, max: 8}", "5:13: gpus.min: must be a whole number, not text"),

@@ -31,6 +31,7 @@ from yarnam.core.queues.queues_now import QueueJob
 from yarnam.errors import UsageError
 
 with on_first_use():
+    from yarnam.client.planning import low_efficiencies
     from yarnam.client.queues import use_history
 
 DAY_S = 86400.0
@@ -50,6 +51,11 @@ DAY_S = 86400.0
     help="Show the GPUs of each queue over time instead: averages of intervals, such as 1h.",
 )
 @click.option(
+    "--advice",
+    is_flag=True,
+    help="List the jobs whose GPUs waited for the network for more than half of each step instead.",
+)
+@click.option(
     "--parquet", type=click.Path(path_type=Path), help="Write the table to this Parquet file."
 )
 @json_option
@@ -64,6 +70,7 @@ def command(
     until: str | None,
     by: str,
     every: str | None,
+    advice: bool,
     parquet: Path | None,
     as_json: bool,
 ) -> None:
@@ -77,6 +84,11 @@ def command(
     were not complete), waited for, and free of those that the cluster has now. The period is that
     of --since and --until, by default the last day.
     """
+    if advice:
+        if every is not None or parquet is not None:
+            raise UsageError("--advice is a list of jobs: without --every and --parquet")
+        _advice(ctx, chosen(queue, state, name, since, until), user, as_json)
+        return
     if every is not None:
         if ctx.get_parameter_source("by") is not ParameterSource.DEFAULT:
             raise UsageError("--every is by queue: without --by")
@@ -98,6 +110,20 @@ def command(
     elif parquet is None:
         print_table(usage_headers(columns), [usage_cells(row) for row in rows])
         print_line(sum_line(sum_of(listing.rows)))
+
+
+def _advice(ctx: click.Context, filters: HistoryFilter, user: str, as_json: bool) -> None:
+    with open_client(ctx) as client:
+        found = low_efficiencies.low_efficiencies(client.history, filters, user)
+    note_gaps(found.listing)
+    if as_json:
+        print_json([job._asdict() for job in found.jobs])
+    elif not found.jobs:
+        print_note(f"None of {found.measured} measured jobs computed for less than half of a step.")
+    else:
+        print_table(low_efficiencies.HEADERS, [job.cells for job in found.jobs])
+    if found.unmeasured and not as_json:
+        print_note(f"Not measured (no train.compute, or one process): {found.unmeasured} jobs.")
 
 
 def _over_time(

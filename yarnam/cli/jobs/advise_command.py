@@ -26,7 +26,8 @@ with on_first_use():
 @click.option(
     "--batch",
     type=click.Choice(["global", "per-process"]),
-    help="Whether the processes divide one batch (the default), or each has its own.",
+    help="Whether the processes divide one batch, or each has its own; by default as the measured "
+    "compute suggests, else global.",
 )
 @click.option("--max-gpus", type=click.IntRange(1, 1024), help="The largest size to consider.")
 @queue_option

@@ -17,7 +17,7 @@ from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import HistoryFilter
 from yarnam.core.admission.forecast import Forecast
 from yarnam.core.advice import Advice, Aim, Option, advise
-from yarnam.core.advice.predictions import MeasuredProgram, measured_program
+from yarnam.core.advice.predictions import MeasuredProgram, measured_program, shares_batch
 from yarnam.core.model.job_spec import AdvisedSize, Batch, JobSpec, RoleSpec
 from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
 from yarnam.core.queue_client.ticket_list import TicketList
@@ -98,17 +98,20 @@ def size_advice(
     *,
     data: BytesByNode = NO_DATA,
     aim: Aim = Aim.GPUS,
-    batch: Batch = Batch.GLOBAL,
+    batch: Batch | None = None,
     most_gpus: int | None = None,
 ) -> Advice:
-    """``line``: as for ``outlook``. Raises UsageError if the gang has no GPUs and no processes to
-    vary."""
+    """``line``: as for ``outlook``; ``batch``: by default as the measured compute suggests, else
+    global. Raises UsageError if no role trains."""
+    measured = tuple(known.measured)
+    if batch is None:
+        batch = Batch.PER_PROCESS if shares_batch(measured) is False else Batch.GLOBAL
     role = grown_role(job)
     options = [
         _option(size, sized, snapshot, line, data, is_own=sized == job)
         for size, sized in _sizes(job, role, most_gpus)
     ]
-    program = measured_program(tuple(known.measured), is_batch_shared=batch is Batch.GLOBAL)
+    program = measured_program(measured, is_batch_shared=batch is Batch.GLOBAL)
     return advise(
         program, _without_hopeless(options), aim=aim, basis=known.basis, work=known.work(batch),
         notes=tuple(_notes(job, known, program)),
@@ -116,15 +119,15 @@ def size_advice(
 
 
 def with_advised_size(
-    job: JobSpec, ask: Callable[[Batch], Advice], report: Callable[[str], None]
+    job: JobSpec, ask: Callable[[Batch | None], Advice], report: Callable[[str], None]
 ) -> JobSpec:
     """The job at one size of its range, if its spec leaves that to advice; the smallest one where
     too little is known. ``ask`` gives the advice for this job; ``report`` gets the choice, and
     why."""
-    role, batch = job.elastic_role, job.elastic.choose
-    if role is None or batch is None:
+    role = job.elastic_role
+    if role is None or not job.elastic.by_advice:
         return job
-    found = ask(batch)
+    found = ask(job.elastic.batch)
     if found.is_advised:
         [best, *_] = found.plans
         size, step_s = best.option.size, best.step_s

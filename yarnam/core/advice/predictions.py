@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log2
+from statistics import median
 
 from yarnam.core.fits.step_time import LEAST_SIZES, StepSample, StepTime, fit_step_time
 
@@ -84,6 +85,22 @@ def measured_program(
         if processes >= nodes >= 1 and 0.0 < step_s <= MOST_STEP_S
     )
     return MeasuredProgram(samples, is_batch_shared, fit_step_time(samples))
+
+
+def shares_batch(measured: Sequence[tuple[int, int, float, float | None]]) -> bool | None:
+    """Whether the processes seem to divide one batch: their compute shrinks as they become more.
+    ``None`` if the compute is not known at two sizes."""
+    computed: dict[int, list[float]] = {}
+    for _, processes, step_s, compute_s in measured:
+        own_s = step_s if compute_s is None and processes == 1 else compute_s
+        if own_s is not None and own_s > 0.0 and processes >= 1:
+            computed.setdefault(processes, []).append(own_s)
+    if len(computed) < LEAST_SIZES:
+        return None
+    least, most = min(computed), max(computed)
+    ratio = median(computed[most]) / median(computed[least])
+    # Half-way between "as long" and "divided", on the scale of ratios.
+    return ratio < float((least / most) ** 0.5)
 
 
 def predict(program: MeasuredProgram, nodes: int, processes: int) -> StepPrediction | None:

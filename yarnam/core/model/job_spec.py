@@ -402,9 +402,10 @@ class ElasticSpec:
     restart: bool = True
     """Whether all processes restart at each change; else those that stay continue, and their
     framework re-forms the group."""
-    choose: Batch | None = None
-    """The submit chooses one size of the range by advice, with this kind of batch; ``None`` for a
-    gang that changes its size."""
+    by_advice: bool = False
+    """Whether the submit chooses one size of the range for good."""
+    batch: Batch | None = None
+    """For a size by advice; ``None`` for what the measured compute suggests."""
 
     def reached(self, step: int, epoch: int) -> int:
         """How many sizes of the schedule have had their time at this step of this epoch (-1: not

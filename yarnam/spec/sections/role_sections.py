@@ -124,8 +124,11 @@ class TaskRange(Section):
     choose: Annotated[Literal["advice"] | None, Field(examples=["advice"])] = None
     """`advice`: the submit chooses one size of the range by the program's measured runs, and the
     gang keeps it: see [how many GPUs](../how-to/how-many-gpus.md)."""
-    batch: Literal["global", "per-process"] = "global"
-    """For `choose`: whether the processes divide one batch, or each has its own."""
+    batch: Annotated[Literal["global", "per-process"] | None, Field(examples=["per-process"])] = (
+        None
+    )
+    """For `choose`: whether the processes divide one batch, or each has its own; by default as the
+    measured compute suggests, else `global`."""
 
 
 class GpuRange(Section):
@@ -139,7 +142,9 @@ class GpuRange(Section):
     """The largest size of the gang."""
     choose: Annotated[Literal["advice"] | None, Field(examples=["advice"])] = None
     """As for the `tasks` of a role."""
-    batch: Literal["global", "per-process"] = "global"
+    batch: Annotated[Literal["global", "per-process"] | None, Field(examples=["per-process"])] = (
+        None
+    )
     """As for the `tasks` of a role."""
 
 
