@@ -34,6 +34,7 @@ PACKAGES = {
     "prefect": ("prefect",),
     "dagster": ("dagster",),
     "notebook": ("ipywidgets", "nbclient", "ipykernel", "jupyter-core"),
+    "jupyterlab": ("jupyterlab",),
     "horovod": ("setuptools<70", "wheel", "cloudpickle", "psutil", "pyyaml", "packaging", "cffi"),
 }
 """From PyPI. Most have tens of megabytes; Paddle 0.8 GB, TensorFlow 1.4, torch 5 with CUDA's."""

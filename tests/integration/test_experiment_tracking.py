@@ -163,7 +163,7 @@ class Browser:
 
 
 def new_token() -> UrlToken:
-    return UrlToken(new_secret(), tensorboard_command._free_port(0))
+    return UrlToken(new_secret(), tensorboard_command.free_port(0))
 
 
 def await_steps(browser: Browser, run: str, count: int) -> list[int]:
@@ -226,7 +226,7 @@ def test_tensorboard_listens_for_as_long_as_the_block(tmp_path: Path) -> None:
     with tensorboard_command._tensorboard(str(tmp_path), token, dict(os.environ)) as process:
         assert await_steps(Browser(token.url("127.0.0.1")), "run", 2) == [0, 1]
     assert process.poll() is not None
-    assert tensorboard_command._free_port(token.port) == token.port
+    assert tensorboard_command.free_port(token.port) == token.port
 
 
 @pytest.mark.yarn

@@ -88,8 +88,8 @@ GALLERY = {
         env={"PADDLE_DISTRI_BACKEND": "gloo"},
     ),
 }
-ELSEWHERE = {"digits"}
-"""In test_examples."""
+ELSEWHERE = {"digits", "notebook"}
+"""In test_examples and test_notebook."""
 NO_JOBS = {"queues", "pipelines"}
 
 

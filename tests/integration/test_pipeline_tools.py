@@ -119,3 +119,21 @@ job = client.submit("train.yaml")
     state = done["metadata"]["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
     texts = [one["state"].get("value", "") for one in state.values()]
     assert any(str(text).startswith("SUCCEEDED") for text in texts), texts
+
+
+OPEN = """
+import sys
+import nbclient, nbformat
+book = nbformat.read(sys.argv[1], 4)
+nbclient.NotebookClient(book, timeout=300, kernel_name="python3").execute()
+print(book.cells[-1].outputs[0].text)
+"""
+
+
+def test_a_notebook_drives_a_gang(world: SubmitWorld) -> None:
+    (world.folder / "open.py").write_text(OPEN)
+    book = EXAMPLES.parent / "notebook" / "gang.ipynb"
+    said = run(world, "notebook", "open", str(book), YARNAM_EXAMPLE_QUEUE=world.queue)
+    assert sorted(line for line in said.splitlines() if line.startswith("rank ")) == [
+        f"rank {rank} of 4" for rank in range(4)
+    ]

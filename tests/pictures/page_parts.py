@@ -190,7 +190,7 @@ def _support() -> Iterator[str]:
     found = json.loads((DOCS / "reference" / "support.json").read_text())
     for path in sorted(EXAMPLES.glob("*/spec.yaml")):
         name = path.parent.name
-        if name == "digits":  # of the demo, not of the gallery's run
+        if name in ("digits", "notebook"):  # not of the gallery's run
             continue
         framework = yaml.safe_load(path.read_text()).get("framework", "command")
         run = found.get(name)

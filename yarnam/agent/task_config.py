@@ -152,6 +152,10 @@ class TaskJob(NamedTuple):
     restore: str = "newest"
     """The checkpoint that the job's first attempt begins with."""
     absence_s: float = 0.0
+    notebook: str = ""
+    """The server of a job that is a notebook; empty for any other."""
+    mirror_max_bytes: int = 0
+    """The most that the directory which is kept on HDFS may hold; 0 if nothing limits it."""
     is_tonys: bool = False
     """The job was written for TonY, which unpacks the environment as ``venv``."""
 
@@ -200,6 +204,7 @@ def _task_job(record: Plain, secrets: Mapping[str, str], role_name: str, service
     # The planner may have chosen another shape than the spec: the target is what was asked for.
     target = next((t for t in record["targets"] if service and t["service"] == service), None)
     size = target or role
+    notebook = job.get("notebook") or {}
     env = dict((*job["env"], *role["env"]))
     return TaskJob(
         name=job["name"],
@@ -239,6 +244,8 @@ def _task_job(record: Plain, secrets: Mapping[str, str], role_name: str, service
         keep=int(job["checkpoint"]["keep"]),
         restore=job["checkpoint"]["restore"],
         is_interactive=bool(job.get("interactive", True)),
+        notebook=notebook.get("server", ""),
+        mirror_max_bytes=int(notebook.get("max_size_mib", 0)) << 20,
         is_tonys=job.get("compat", "") == "tony",
     )
 

@@ -46,6 +46,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         exec="Run a command in a task of a running job.",
         shell="Open a shell in a task of a running job.",
         **{"port-forward": "Forward ports of this machine to a task of a running job."},
+        notebook="Work in JupyterLab or VS Code on the cluster.",
         cp="Copy files to and from a task of a running job.",
         debug="Show the Python stacks of a rank's process.",
         scale="Resize an elastic job.",

@@ -56,6 +56,10 @@ class UserPaths:
     def environments(self) -> str:
         return f"{self.root}/environments"
 
+    def notebook(self, name: str) -> str:
+        """Where the files of a notebook of this name are kept."""
+        return f"{self.root}/notebooks/{name}"
+
     def job(self, key: str) -> str:
         return f"{self.jobs}/{key}"
 

@@ -15,7 +15,12 @@ from yarnam.core.frameworks.compat_tony import VARIABLES as TONY_VARIABLES
 from yarnam.core.frameworks.registry import NAMES, framework_named
 from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, TASK_PORT
 from yarnam.core.model.ids import PRE_RUN_ROLE
-from yarnam.core.model.job_spec import MAX_TASKS, STOP_MARGIN_S
+from yarnam.core.model.job_spec import (
+    MAX_TASKS,
+    NOTEBOOK_FILES,
+    NOTEBOOK_PORT,
+    STOP_MARGIN_S,
+)
 from yarnam.spec.problems import closest
 from yarnam.spec.sections.data_sections import Checkpoint, split_pattern
 from yarnam.spec.sections.document import Document
@@ -130,26 +135,63 @@ def _check_queue(queue: str, problems: Problems) -> None:
 
 def _check_shape(document: Document, problems: Problems) -> None:
     both: tuple[Path, ...] = (("gpus",), ("roles",))
-    if document.gpus is None and document.roles is None:
+    if document.notebook is not None:
+        _check_notebook(document, problems)
+    if document.gpus is None and document.roles is None and document.notebook is None:
         problems.add((), "has neither gpus nor roles; write for example gpus: 4", involves=both)
     elif all(problems.has(path) for path in both):
         problems.add(("roles",), "gpus and roles cannot be used together: remove one", involves=())
     elif document.roles is not None and not document.roles:
         problems.add(("roles",), "has no role; write for example worker: {tasks: 2, gpus: 4}")
-    if document.gpus is not None and document.processes == "per-task":
+    if document.gpus is not None and document.processes == "per-task" and not document.notebook:
         problems.add(
             ("processes",),
             "with `gpus` the planner chooses the tasks and starts one process per GPU; use roles to"
             " run one process per task",
             (*both, ("processes",)),
         )
-    if document.roles is None and document.command is None:
+    if document.roles is None and document.command is None and document.notebook is None:
         problems.add(
             ("command",),
             "missing; write for example command: [python3, train.py]",
             (*both, ("command",)),
         )
     _check_totals(document, problems)
+
+
+def _check_notebook(document: Document, problems: Problems) -> None:
+    """It is one process that never ends on its own account."""
+    here: Path = ("notebook",)
+    refused: dict[Path, str] = {
+        ("command",): "a notebook runs its own server",
+        ("hang",): "a notebook is not watched for hangs: it waits for its user",
+        ("stop_early",): "a notebook ends by notebook.idle_timeout",
+        ("elastic",): "a notebook has one size",
+        ("processes",): "a notebook is one process, which sees all of its GPUs",
+        ("checkpoint", "mirror"): f"the files that are kept are those in {NOTEBOOK_FILES}",
+    }
+    if document.pre_run.mode != "off":
+        refused["pre_run",] = "a notebook has nothing to try"
+    if document.framework != "command":
+        refused["framework",] = "a notebook has none; your cells choose what they import"
+    if document.gpus is None and document.roles is None:
+        for key in ("memory_per_gpu", "vcores_per_gpu"):
+            refused[key,] = "has no effect without GPUs; give a role its memory and vcores"
+    for name in document.roles or {}:
+        for key in ("command", "processes", "processes_per_task", "service", "optional"):
+            refused["roles", name, key] = "a notebook runs its own server, in one process"
+    for path, reason in refused.items():
+        if problems.has(path):
+            problems.add(path, f"{reason}: remove {path[-1]}", (path, here))
+    if not document.interactive:
+        text = "a notebook is reached by a session: remove interactive"
+        problems.add(("interactive",), text, (("interactive",), here))
+    if document.roles and [role.tasks for role in document.roles.values()] != [1]:
+        text = "a notebook is one task; it can submit other jobs with yarnam.Client"
+        problems.add(("roles",), text, (("roles",), here))
+    if isinstance(document.gpus, GpuRange):
+        text = "a notebook has one size: write a number"
+        problems.add(("gpus",), text, (("gpus",), here))
 
 
 def _check_totals(document: Document, problems: Problems) -> None:
@@ -179,7 +221,7 @@ def _check_role(name: str, role: Role, document: Document, problems: Problems) -
         )
     if name == PRE_RUN_ROLE:
         problems.add(here, f"the name {PRE_RUN_ROLE} is that of a pre-run's task: use another", ())
-    if role.command is None and document.command is None:
+    if role.command is None and document.command is None and document.notebook is None:
         missing: Path = (*here, "command")
         message = "missing, and the job has no command"
         problems.add(missing, message, (missing, ("command",)))
@@ -374,6 +416,8 @@ def _check_notify(document: Document, problems: Problems) -> None:
 
 def _check_ports(document: Document, problems: Problems) -> None:
     reserved = OWN_PORTS | {*framework_named(document.framework).ports}
+    if document.notebook is not None:
+        reserved = reserved | {NOTEBOOK_PORT}
     _check_port_list(("ports",), document.ports, (), reserved, problems)
     for name, role in (document.roles or {}).items():
         path: Path = ("roles", name, "ports")

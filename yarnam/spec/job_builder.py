@@ -46,6 +46,12 @@ FLEXIBLE_ROLE = "worker"
 """The single role of a job that has only ``gpus: N``."""
 
 
+_SERVERS = {
+    "jupyterlab": ["python3", "-m", "jupyterlab"],
+    "code-server": ["code-server"],
+}
+
+
 @dataclass(frozen=True, slots=True)
 class LoadContext:
     """Where and for whom a spec is read."""
@@ -83,11 +89,14 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
         placement=_placement(document),
         gang=_gang(document),
         retry=_retry(document),
-        hang=_from_section(job_spec.HangSpec, document.hang),
+        # A notebook waits for its user.
+        hang=_from_section(job_spec.HangSpec, document.hang, detect=False)
+        if document.notebook
+        else _from_section(job_spec.HangSpec, document.hang),
         stragglers=_from_section(job_spec.StragglerSpec, document.stragglers),
         am=_am(document, roles),
         pre_run=_from_section(job_spec.PreRunSpec, document.pre_run, mode=_pre_run_mode(document)),
-        flexible_shape=document.gpus is not None,
+        flexible_shape=document.gpus is not None and document.notebook is None,
         duration_s=document.duration,
         time_limit_s=document.time_limit,
         depends_on=tuple(
@@ -107,6 +116,11 @@ def build(document: Document, tree: Tree, context: LoadContext) -> job_spec.JobS
             None
             if document.stop_early is None
             else _from_section(job_spec.StopEarlySpec, document.stop_early)
+        ),
+        notebook=(
+            None
+            if document.notebook is None
+            else _from_section(job_spec.NotebookSpec, document.notebook)
         ),
         compat=document.compat or "",
         keeps_files=document.keep == "forever",
@@ -141,6 +155,13 @@ class _Variables:
 
 
 def _roles(document: Document, variables: _Variables) -> tuple[job_spec.RoleSpec, ...]:
+    if document.notebook is not None:
+        gpus = document.gpus if isinstance(document.gpus, int) else 0
+        own = Role.model_construct(tasks=1, gpus=gpus)
+        role = next(iter((document.roles or {}).values()), own)
+        server = _SERVERS[document.notebook.server]
+        role = role.model_copy(update={"command": server, "processes": "per-task"})
+        return (_role(job_spec.NOTEBOOK_ROLE, role, document, variables),)
     if document.gpus is not None:
         # One task with all GPUs. The planner cuts it without changing the number of processes, so
         # only one process per GPU leaves it free.
@@ -169,7 +190,12 @@ def _role(name: str, role: Role, document: Document, variables: _Variables) -> j
         command=tuple(role.command or document.command or ()),
         processes_per_task=_processes(role, document),
         env=variables.resolve(("roles", name, "env"), role.env),
-        ports=(*document.ports, *role.ports, *(PORTS if document.compat else ())),
+        ports=(
+            *document.ports,
+            *role.ports,
+            *(PORTS if document.compat else ()),
+            *((job_spec.NOTEBOOK_PORT,) if document.notebook else ()),
+        ),
         gpu_model=role.gpu_model or "",
         node_label=_node_label(role, document),
         completion=_completion(role),
@@ -259,8 +285,10 @@ def _staging(document: Document) -> job_spec.StagingSpec:
 
 
 def _checkpoint(document: Document) -> job_spec.CheckpointSpec:
+    # The submit gives a notebook without one its directory, which depends on the cluster.
+    files = job_spec.NOTEBOOK_FILES if document.notebook else ""
     if document.checkpoint is None:
-        return job_spec.CheckpointSpec()
+        return job_spec.CheckpointSpec(mirror=files)
     given = document.checkpoint
     best = given.best
     return _from_section(
@@ -272,7 +300,7 @@ def _checkpoint(document: Document) -> job_spec.CheckpointSpec:
         best_keep=best.keep if best else 1,
         spool_limit_s=given.spool.limit,
         spool_max_mib=given.spool.max_size or 0,
-        mirror=(given.mirror or "").rstrip("/"),
+        mirror=files or (given.mirror or "").rstrip("/"),
         mirror_each=given.mirror_from == "each",
     )
 

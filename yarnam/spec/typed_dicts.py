@@ -438,6 +438,18 @@ class MoreMemoryDict(TypedDict, total=False):
     """The largest memory of one container. Default: no limit but that of the nodes."""
 
 
+class NotebookDict(TypedDict, total=False):
+    """Make the job a notebook: one task, whose process is a server that you work in. `yarnam
+    notebook` opens it. See [notebooks](../how-to/notebooks.md)."""
+    server: Literal['jupyterlab', 'code-server']
+    """The server: JupyterLab of the job's Python, or `code-server` (VS Code) on the job's PATH."""
+    idle_timeout: str
+    """End the job, with its files saved, after this long without a busy kernel, a connected client
+    and GPU use."""
+    max_size: str
+    """The most that the directory `notebooks` may hold to be kept on HDFS."""
+
+
 class _NotifyRequired(TypedDict):
     kind: Literal['webhook', 'slack', 'mail']
     """`webhook`: an HTTP POST with JSON. `slack`: an HTTP POST of `{"text": ...}`, which
@@ -733,6 +745,8 @@ class JobDict(_JobRequired, total=False):
     gang: GangDict
     elastic: ElasticDict
     stop_early: StopEarlyDict
+    notebook: Union[str, NotebookDict]
+    """Make the job a notebook that you open with `yarnam notebook`; it takes no `command`."""
     pre_run: Union[str, PreRunDict]
     """Whether to try one process of the job before its gang is acquired."""
     data: DataDict
@@ -800,6 +814,7 @@ __all__ = [
     "JobDict",
     "LocalityDict",
     "MoreMemoryDict",
+    "NotebookDict",
     "NotifyDict",
     "OutputsDict",
     "PlacementDict",

@@ -25,6 +25,7 @@ from yarnam.agent.data.checkpoint_mirror import (
     make_directory,
     mirror_plan,
     scan_directory,
+    within_limit,
 )
 from yarnam.agent.launch.task_run import Graces, ProcessPlan, TaskRun
 from yarnam.agent.machine.agent_directives import Launch, ProcessLaunch
@@ -347,6 +348,7 @@ class FakeJob:
     """The part of a ``TaskJob`` that counts."""
 
     mirror, is_each_mirrored, keep, restore = "ckpt", False, 3, "newest"
+    mirror_max_bytes = 0
 
 
 def launched(*ranks: int, **options: Any) -> Launch:
@@ -459,3 +461,19 @@ def test_what_torch_does_not_need_the_agent_does_not_load() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert printed.stdout.strip() == "[]"
+
+
+def test_a_directory_that_holds_too_much_is_not_kept(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (home.work / "ckpt").mkdir()
+    (home.work / "ckpt" / "data.bin").write_bytes(b"x" * (2 << 20))
+    scan = scan_directory(home.work, "ckpt", 0)
+    small, large = (MirrorPlan(home.work, "ckpt", {}, most << 20) for most in (1, 2))
+    assert within_limit(large, scan) == scan
+    assert within_limit(MirrorPlan(home.work, "ckpt", {}), scan) == scan
+    found = within_limit(small, scan)
+    assert found.files == ()
+    assert found.problem == (
+        "ckpt holds 2 MiB, more than the 1 MiB that are kept (notebook.max_size): move data out "
+        "of it"
+    )

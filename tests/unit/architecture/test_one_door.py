@@ -49,6 +49,7 @@ ALLOWED = {
     "yarnam/agent/keeper/keeper.py": "a pipe between the agent and its own child",
     "yarnam/agent/launch/launch_plan.py": "a variable that this agent itself has set",
     "yarnam/agent/programs/head_launch.py": "a variable that the job's AM has set",
+    "yarnam/agent/programs/notebook_server.py": "stands alone; a server of the job's user, bounded",
     "yarnam/client/functions/call_program.py": "the call that its user has shipped with it",
     "yarnam/client/functions/call_results.py": "pickles from the user's own directory, mode 700",
     "yarnam/client/functions/packed_calls.py": "pickles from the user's own directory, mode 700",

@@ -71,6 +71,7 @@ TOLD: list[tuple[Event, str]] = [
     (ev.IdleGpusFound(1.0, 1, None), "the GPUs are busy again"),
     (ev.ConditionChanged(1.0, 1, "memory", "close to its limit"), "memory: close to its limit"),
     (ev.LossFlat(1.0, 1, "the loss has been flat"), "the loss has been flat"),
+    (ev.NotebookIdle(1.0, 1, "for 2h no kernel was busy"), "unused: for 2h no kernel was busy"),
     (ev.GangHung(1.0, 1, (2,), HANG), "the gang hangs: no step for 60 s"),
     (
         ev.TaskFailing(1.0, ASK, 1, (ProcessExit(1, ExitKind.SIGNAL, signal=9),)),

@@ -93,6 +93,10 @@ REFUSED = {
     ("exec", "-t"): "standard input is not a terminal",
     ("port-forward", "--task"): "there is no task 1",
     ("cp", "--task"): "there is no task 1",
+    **{
+        ("notebook", option): "the job has that already"
+        for option in ("--gpus", "--environment", "--vscode", "-q", "-n")
+    },
     ("scale", "--json"): "can have 1 to 3",
     ("policy cells", "--quota"): "there is no leaf queue",
 }

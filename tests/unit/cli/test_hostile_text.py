@@ -44,6 +44,7 @@ from yarnam.core.accounting.history_record import MeasuredSize
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model.events import CancelRequested
 from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.job_spec import NotebookSpec
 from yarnam.core.model.job_status import (
     AttemptRecord,
     JobState,
@@ -430,6 +431,15 @@ def port_forward(stage: Stage) -> list[str]:
     return [APPLICATION, ":80"]
 
 
+def notebook(stage: Stage) -> list[str]:
+    arguments = watch(stage)
+    handle = stage.world.client.job(APPLICATION)
+    record = handle.record()
+    job = replace(record.job, notebook=NotebookSpec())
+    stage.world.put(handle.directory.split("/")[-1], "job.json", encode(replace(record, job=job)))
+    return arguments
+
+
 def cp(stage: Stage) -> list[str]:
     session(stage)
     return [f"{APPLICATION}:x", str(stage.folder / "copied")]
@@ -736,6 +746,7 @@ CASES: dict[str, Prepare] = {
     "exec": exec_,
     "debug": debug,
     "port-forward": port_forward,
+    "notebook": notebook,
     "cp": cp,
     "scale": scale,
     "suspend": suspend,

@@ -11,6 +11,7 @@ from yarnam.core.model.actions import Finish, LaunchGang, ReleaseContainer, Stop
 from yarnam.core.model.events import (
     GangHung,
     LossFlat,
+    NotebookIdle,
     TaskExited,
     TaskFailing,
     TaskStarted,
@@ -414,3 +415,12 @@ def test_a_flat_loss_ends_the_job_well() -> None:
         play.after(0.1).exited(ask, stopped(0), stopped(1))
     assert play.gang.phase is Phase.SUCCEEDED
     assert play.verdict.message.startswith("stopped early: the loss has been flat since step 9; ")
+
+
+def test_an_unused_notebook_ends_well() -> None:
+    play = Play(job(workers=1)).to_running()
+    assert of(play.send(NotebookIdle(0, 1, "for 2h no kernel was busy")), StopTask)
+    for ask in play.asks():
+        play.after(0.1).exited(ask, stopped(0), stopped(1))
+    assert play.gang.phase is Phase.SUCCEEDED
+    assert play.verdict.message.startswith("stopped early: for 2h no kernel was busy; ")

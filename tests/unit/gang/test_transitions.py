@@ -41,6 +41,7 @@ from yarnam.core.model.events import (
     NodeLeaving,
     NodesCordoned,
     NodesSuspected,
+    NotebookIdle,
     ResumeRequested,
     SessionBegun,
     SessionClosed,
@@ -331,7 +332,8 @@ def failures_that_pass() -> None:
         play = Play(job(workers=1, retry=retry)).to_running()
         (ask,) = play.asks()
         play.exited(ask, replace(failing(), finding=replace(UNKNOWN, action=action)))
-    for event in (GangHung(0, 1, (0,), UNKNOWN), LossFlat(0, 1, "flat")):
+    found = GangHung(0, 1, (0,), UNKNOWN), LossFlat(0, 1, "flat"), NotebookIdle(0, 1, "unused")
+    for event in found:
         play = Play().to_running()
         play.send(event)
         assert play.gang.phase is Phase.STOPPING

@@ -32,6 +32,8 @@ def complaints(text: str) -> list[str]:
 
 
 CASES = [
+    # Notebooks.
+    ("notebook: {}", "4:1: command: a notebook runs its own server: remove command"),
     # Who may see it.
     (
         "gpus: 4\nacls: {view: [ann, 'bob carl']}",
@@ -964,3 +966,29 @@ def test_mappings_from_python_name_keys_without_lines() -> None:
         ["spec", "queue"],
         ["spec", "gpu"],
     ]
+
+
+NOTEBOOK = "version: 1\nname: nb\nqueue: root.a\nnotebook: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("interactive: false", "5:1: interactive: a notebook is reached by a session: remove"),
+        ("pre_run: always", "5:1: pre_run: a notebook has nothing to try: remove pre_run"),
+        ("hang: {timeout: 1h}", "5:1: hang: a notebook is not watched for hangs"),
+        ("framework: pytorch", "5:1: framework: a notebook has none"),
+        ("memory_per_gpu: 1GiB", "5:1: memory_per_gpu: has no effect without GPUs"),
+        ("gpus: {min: 1, max: 2}", "5:1: gpus: a notebook has one size: write a number"),
+        ("roles: {a: {tasks: 2}}", "5:1: roles: a notebook is one task"),
+        ("roles: {a: {command: [x]}}", "5:13: roles.a.command: a notebook runs its own server"),
+        ("ports: [notebook]", "5:9: ports[0]: the port name notebook is reserved"),
+        (
+            "checkpoint: {directory: /c, mirror: d}",
+            "5:29: checkpoint.mirror: the files that are kept are those in notebooks",
+        ),
+    ],
+)
+def test_what_a_notebook_cannot_have(more: str, expected: str) -> None:
+    [complaint] = complaints(NOTEBOOK + more)
+    assert complaint.startswith(expected)

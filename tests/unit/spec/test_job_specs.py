@@ -23,6 +23,7 @@ from yarnam.core.model.job_spec import (
     GangSpec,
     JobSpec,
     MoreMemorySpec,
+    NotebookSpec,
     PackOrSpread,
     PlacementSpec,
     RetrySpec,
@@ -464,3 +465,26 @@ def test_who_else_may_see_and_end_the_job() -> None:
     assert acl_text(*users_and_groups(job.acls.view)) == "ann ml"
     assert acl_text(*users_and_groups(job.acls.modify)) == "*"
     assert acl_text(*users_and_groups(())) == " "
+
+
+@pytest.mark.parametrize(
+    ("more", "gpus", "memory_mib"),
+    [("", 0, 2048), ("gpus: 2", 2, 32768), ("roles: {a: {gpus: 2, memory: 8GiB}}", 2, 8192)],
+)
+def test_a_notebook_is_one_process(more: str, gpus: int, memory_mib: int) -> None:
+    text = f"version: 1\nname: nb\nqueue: root.a\nnotebook: {{idle_timeout: 30m}}\n{more}"
+    job = parse_spec_text(text, user="me")
+    (role,) = job.roles
+    assert (role.name, role.tasks, role.processes_per_task) == ("notebook", 1, 1)
+    assert (role.resources.gpus, role.resources.memory_mib) == (gpus, memory_mib)
+    assert role.command == ("python3", "-m", "jupyterlab")
+    assert role.ports == ("notebook",)
+    assert job.notebook == NotebookSpec(idle_timeout_s=1800.0)
+    assert job.checkpoint.mirror == "notebooks"
+    assert not job.hang.detect
+    assert not job.flexible_shape
+
+
+def test_a_notebook_may_run_vs_code() -> None:
+    text = "version: 1\nname: nb\nqueue: root.a\nnotebook: code-server\n"
+    assert parse_spec_text(text, user="me").roles[0].command == ("code-server",)

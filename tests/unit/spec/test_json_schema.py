@@ -112,6 +112,14 @@ def test_good_documents(more: dict[str, Any]) -> None:
     assert accepts({**HEAD, **more})
 
 
+@pytest.mark.parametrize("more", [{}, {"gpus": 1}, {"roles": {"a": {"memory": "8GiB"}}}])
+def test_a_notebook_has_no_command(more: dict[str, Any]) -> None:
+    document = {**HEAD, "notebook": {"idle_timeout": "1h"}, **more}
+    assert not accepts({**document, "gpus": 1, "roles": {"a": {}}})
+    del document["command"]
+    assert accepts(document)
+
+
 @pytest.mark.parametrize(
     "more",
     [

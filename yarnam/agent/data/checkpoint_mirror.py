@@ -54,6 +54,8 @@ class MirrorPlan(NamedTuple):
     path: str
     """The mirrored directory, relative to it."""
     request: Mapping[str, Any]
+    max_bytes: int = 0
+    """The most that the directory may hold to be kept; 0 if nothing limits it."""
 
     @property
     def local(self) -> Path:
@@ -81,7 +83,7 @@ def mirror_plan(
         "keep": job.keep,
         "restore": "none" if launch.role == PRE_RUN_ROLE else job.restore,
     }
-    return MirrorPlan(work, job.mirror, request)
+    return MirrorPlan(work, job.mirror, request, job.mirror_max_bytes)
 
 
 class CheckpointMirror:
@@ -193,6 +195,7 @@ class CheckpointMirror:
         async with self._one:
             began_s = time.monotonic()
             scan = await asyncio.to_thread(scan_directory, plan.work, plan.path, root_pid)
+            scan = within_limit(plan, scan)
             scan = scan._replace(is_last=is_last, has_succeeded=has_succeeded)
             state, files = mm.scanned(self.state, scan)
             self._scan_s = time.monotonic() - began_s
@@ -256,6 +259,18 @@ class CheckpointMirror:
 
 
 # ---- the directory -----------------------------------------------------------------------------
+
+
+def within_limit(plan: MirrorPlan, scan: mm.Scan) -> mm.Scan:
+    """The scan, or the problem that there is too much to keep."""
+    size = sum(file.version.size for file in scan.files)
+    if not plan.max_bytes or size <= plan.max_bytes:
+        return scan
+    text = (
+        f"{plan.path} holds {size / 2**20:.0f} MiB, more than the {plan.max_bytes / 2**20:.0f} MiB "
+        "that are kept (notebook.max_size): move data out of it"
+    )
+    return mm.Scan(scan.at_s, (), text)
 
 
 def make_directory(work: Path, path: str) -> bool:

@@ -111,7 +111,9 @@ def plan_processes(
         position_file(context.stop_file, process.local_rank).unlink(missing_ok=True)
         step_file(context.stop_file, process.local_rank).unlink(missing_ok=True)
         env = process_environment(base, job, process.env, gpu_ids, mine)
-        program = run_by(job.runs_as, find_program(workspace, job.command, env["PATH"]))
+        program = run_by(
+            job.runs_as, find_program(workspace, job.command, env["PATH"]), job.notebook
+        )
         plans.append(
             ProcessPlan(
                 rank=process.rank,
@@ -134,13 +136,15 @@ def visible_gpus(framework: str, shares: Sequence[Sequence[str]]) -> tuple[str, 
     return tuple(ids[0] for ids in shares)
 
 
-def run_by(framework: str, program: Program) -> Program:
-    """The program that the framework needs around a command, with that command."""
-    name = framework_named(framework).program
+def run_by(framework: str, program: Program, notebook: str = "") -> Program:
+    """The program that the framework, or the server of a ``notebook``, needs around a command,
+    with that command."""
+    name = "notebook_server" if notebook else framework_named(framework).program
     if not name or program.problem:
         return program
     path = Path(programs.__file__).with_name(f"{name}.py")
-    own = (sys.executable, "-I", "-S", str(path), "run", program.path, *program.argv[1:])
+    around = (str(path), notebook or "run", program.path, *program.argv[1:])
+    own = (sys.executable, "-I", "-S", *around)
     return Program(sys.executable, own)
 
 

@@ -66,10 +66,11 @@ def command(
                 else:
                     print_line(f"{local} -> {chosen.name}:{pair.remote}")
 
-        return _until_ctrl_c(forward, print_ports)
+        return until_ctrl_c(forward, print_ports)
 
 
-def _until_ctrl_c(forward: port_forwarding.PortForward, on_opened: Callable[[], None]) -> int:
+def until_ctrl_c(forward: port_forwarding.PortForward, on_opened: Callable[[], None]) -> int:
+    """Forward until Ctrl-C, or until the session in the task ends: raises Unavailable then."""
     failed: list[BaseException] = []
     done = threading.Event()
 

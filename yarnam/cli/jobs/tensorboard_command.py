@@ -20,7 +20,8 @@ from yarnam.cli.options import job_argument, json_option, open_client
 from yarnam.cli.rendering.console import print_json_line, print_line, print_note
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.client.monitor.event_directory import event_directory
-from yarnam.errors import BadConfig, Unavailable, UsageError, YarnamError
+from yarnam.client.monitor.sessions.port_forwarding import free_port
+from yarnam.errors import BadConfig, Unavailable, YarnamError
 from yarnam.web.http.tensorboard_server import SECRET_VARIABLE
 from yarnam.web.http.url_token import UrlToken, new_secret
 
@@ -63,7 +64,7 @@ def command(ctx: click.Context, job: str, logdir: str, port: int, as_json: bool)
         raise BadConfig(
             "TensorBoard is not installed here", hint="pip install 'yarnam[tensorboard]'"
         )
-    port = _free_port(port)
+    port = free_port(port)
     token = UrlToken(new_secret(), port)
     url = token.url(HOST)
     with open_client(ctx) as client:
@@ -152,15 +153,3 @@ def _await_look(process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
             raise Unavailable(f"TensorBoard has ended with code {process.returncode}")
         time.sleep(POLL_S)
-
-
-def _free_port(port: int) -> int:
-    """``port``, or for 0 any free one. Raises UsageError."""
-    try:
-        with socket.create_server((HOST, port)) as server:
-            return int(server.getsockname()[1])
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {HOST}:{port}: {error.strerror or error}",
-            hint="Choose another port, or any free one: --port 0",
-        ) from error

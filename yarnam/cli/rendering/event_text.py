@@ -37,6 +37,7 @@ def event_text(event: Event, names: Mapping[AskId, str] = MappingProxyType({})) 
             | ev.IdleGpusFound()
             | ev.ConditionChanged()
             | ev.LossFlat()
+            | ev.NotebookIdle()
         ):
             return observed_text(event)
         case ev.TrainingReported(step=step, saved_step=saved):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from yarnam._light_imports import on_first_use
@@ -35,6 +35,8 @@ with on_first_use():
     from rich import console as rich_console
     from rich import table as rich_table
 
+WATCHING = "Ctrl-C stops watching, not the job"
+
 MAX_TASKS_SHOWN = 40
 """Rows of the live table; few terminals show more."""
 
@@ -43,12 +45,7 @@ def follow(job: Job, *, as_json: bool) -> int:
     """Show the job until it ends; returns the exit code of its verdict. Ctrl-C stops watching,
     prints how to kill the job, and returns 130."""
     try:
-        if as_json:
-            last = _as_json_lines(job)
-        elif is_terminal():
-            last = _live(job)
-        else:
-            last = _as_lines(job)
+        last = show(job.id, job.watch(), as_json=as_json)
     except Terminated:
         raise
     except KeyboardInterrupt:
@@ -63,6 +60,15 @@ def follow(job: Job, *, as_json: bool) -> int:
     if not as_json:
         print_lines(ending(last))
     return last.verdict.exit_code
+
+
+def show(
+    application: str, statuses: Iterable[JobStatus], *, as_json: bool, hint: str = WATCHING
+) -> JobStatus | None:
+    """Show each status as it comes; returns the last one. ``hint`` says what Ctrl-C does."""
+    if as_json:
+        return _as_json_lines(statuses)
+    return _live(application, statuses, hint) if is_terminal() else _as_lines(statuses)
 
 
 def ending(status: JobStatus) -> Iterator[Line]:
@@ -82,17 +88,17 @@ def ending(status: JobStatus) -> Iterator[Line]:
         yield f"  yarnam logs {status.application}"
 
 
-def _as_json_lines(job: Job) -> JobStatus | None:
+def _as_json_lines(statuses: Iterable[JobStatus]) -> JobStatus | None:
     last = None
-    for last in job.watch():
+    for last in statuses:
         print_json_line(as_plain(last))
     return last
 
 
-def _as_lines(job: Job) -> JobStatus | None:
+def _as_lines(statuses: Iterable[JobStatus]) -> JobStatus | None:
     """A line per change of state; training and staging progress at most every ten seconds."""
     last, shown, shown_at = None, "", 0.0
-    for last in job.watch():
+    for last in statuses:
         now = time.time()
         place = f"{last.wait_queue.ahead} {last.wait_queue.head}" if last.wait_queue else ""
         place += " forecast" if last.wait_queue and last.wait_queue.start else ""
@@ -113,13 +119,13 @@ STEP_LINE_S = 10.0
 """Between lines that only report progress."""
 
 
-def _live(job: Job) -> JobStatus | None:
-    view = _View(job.id)
+def _live(application: str, statuses: Iterable[JobStatus], hint: str) -> JobStatus | None:
+    view = _View(application, hint)
     # The view is redrawn even without news: the time left changes.
     with live.Live(
         get_renderable=view.render, console=live_console(), refresh_per_second=4, transient=False
     ):
-        for status in job.watch():
+        for status in statuses:
             view.status = status
     return view.status
 
@@ -127,17 +133,18 @@ def _live(job: Job) -> JobStatus | None:
 class _View:
     """The lines on the terminal."""
 
-    def __init__(self, application: str) -> None:
+    def __init__(self, application: str, hint: str = WATCHING) -> None:
         self.status: JobStatus | None = None
         self._application = application
+        self._hint = hint
 
     def render(self) -> RenderableType:
         if self.status is None:
             return live_text(f"{self._application}  …")
-        return live_view(self.status, time.time())
+        return live_view(self.status, time.time(), self._hint)
 
 
-def live_view(status: JobStatus, now: float) -> RenderableType:
+def live_view(status: JobStatus, now: float, hint: str = WATCHING) -> RenderableType:
     """The job on a terminal."""
     parts: list[RenderableType] = [
         live_text(
@@ -154,7 +161,7 @@ def live_view(status: JobStatus, now: float) -> RenderableType:
     if status.step is not None and status.total_steps:
         parts.append(_bar(status.step, status.total_steps, status.loss))
     if not status.state.is_final:
-        parts.append(live_text("Ctrl-C stops watching, not the job", "dim"))
+        parts.append(live_text(hint, "dim"))
     return rich_console.Group(*parts)
 
 

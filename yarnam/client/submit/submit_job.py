@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable
@@ -26,9 +27,9 @@ from yarnam.client.submit.hdfs_store import (
 )
 from yarnam.client.submit.preflight import CheckedJob, check_job
 from yarnam.client.submit.upload import KEYTAB_VARIABLE, JobUpload, UploadedJob
-from yarnam.client.user_paths import new_key, tag_of
+from yarnam.client.user_paths import UserPaths, new_key, tag_of
 from yarnam.core.model.ids import ApplicationId
-from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec
+from yarnam.core.model.job_spec import NOTEBOOK_TOKEN, EnvironmentSpec, JobSpec
 from yarnam.core.model.printable import MOST_SHOWN_AT_S, within
 from yarnam.core.queues.queue_state import names_queue
 from yarnam.errors import BadConfig, BadSpec, YarnamError
@@ -44,6 +45,8 @@ with on_first_use():
 KILL_CONFIRM_LIMIT_S = 10.0
 """How long a failed submit waits for YARN to say that its application is gone."""
 
+TOKEN_BYTES = 24
+"""The secret of a notebook. Ours."""
 
 Settle = Callable[[JobSpec], JobSpec]
 
@@ -106,7 +109,7 @@ def _submit(
     key: str,
 ) -> Submitted:
     report("Checking the job against the cluster")
-    job = _with_site_rules(site, job)
+    job = as_notebook(_with_site_rules(site, job), site.paths)
     checked = check_job(site, job, seed=key, record=input_preflight.record_proved)
     for warning in (w for outcome in checked.inputs for w in outcome.warnings):
         report(warning)
@@ -150,6 +153,24 @@ def _with_site_rules(site: Site, job: JobSpec) -> JobSpec:
     if not rules:
         return job
     return replace(job, retry=replace(job.retry, rules=(*job.retry.rules, *rules)))
+
+
+def as_notebook(job: JobSpec, paths: UserPaths) -> JobSpec:
+    """A notebook with a new secret, and with a directory of its name unless it has one. Any other
+    job is unchanged. Raises BadConfig (the site has no sessions)."""
+    if job.notebook is None:
+        return job
+    if not job.interactive:
+        raise BadConfig(
+            "a notebook is reached by a session, and this site has sessions off",
+            hint="An administrator sets yarnam.interactive in yarn-site.xml: yarnam docs hands-on",
+        )
+    checkpoint = job.checkpoint
+    if not checkpoint.directory:
+        checkpoint = replace(checkpoint, directory=paths.notebook(job.name))
+    env = dict(job.env) | {NOTEBOOK_TOKEN: secrets.token_hex(TOKEN_BYTES)}
+    hidden = tuple(sorted({*job.secret_env, NOTEBOOK_TOKEN}))
+    return replace(job, checkpoint=checkpoint, env=tuple(env.items()), secret_env=hidden)
 
 
 def tokens_notice(application: ApplicationId, end_s: float) -> str:

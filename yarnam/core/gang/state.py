@@ -160,7 +160,8 @@ class StopKind(Enum):
     SUSPENDED = "suspended"
     """A user wants it to hold nothing for a while."""
     FLAT = "flat"
-    """Its loss has been flat for as long as its spec requires: the job has succeeded."""
+    """Its loss has been flat, or its notebook unused, for as long as its spec requires: the job has
+    succeeded."""
     TIMED_OUT = "timed out"
     """It has run for as long as its spec allows."""
     UNMET = "unmet"

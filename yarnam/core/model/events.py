@@ -301,6 +301,15 @@ class LossFlat:
 
 
 @dataclass(frozen=True, slots=True)
+class NotebookIdle:
+    """Nobody has used the notebook for as long as the spec's ``notebook.idle_timeout``."""
+
+    at_s: float
+    attempt: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskExited:
     """All processes of the task have ended (one failed process ends its task's others)."""
 
@@ -585,6 +594,7 @@ Event = Union[
     IdleGpusFound,
     ConditionChanged,
     LossFlat,
+    NotebookIdle,
     TaskExited,
     TrainingReported,
     CheckpointMirrored,

@@ -325,6 +325,30 @@ class StopEarlySpec:
     """How much a flat loss may move, as a part of itself."""
 
 
+NOTEBOOK_ROLE, NOTEBOOK_PORT = "notebook", "notebook"
+"""The role of a job that is a notebook, and the port that its server listens on."""
+
+NOTEBOOK_TOKEN = "YARNAM_NOTEBOOK_TOKEN"  # noqa: S105 - a variable's name
+"""The secret variable with what the server asks of a browser. The submit makes the value."""
+
+NOTEBOOK_FILES = "notebooks"
+"""The directory of its files, below the working directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookSpec:
+    """A job whose one process is a server that its user works in."""
+
+    server: str = "jupyterlab"
+    """``jupyterlab`` or ``code-server``."""
+    idle_timeout_s: float = 7200.0
+    """So long without a busy kernel, a connected client and GPU use, and the job ends. A lunch or
+    a meeting fits into it. Ours."""
+    max_size_mib: int = 256
+    """The most that its directory of files may hold to be kept: notebooks and code, not data, as
+    each version of it is a whole copy. Ours."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScheduledSize:
     """A size of an elastic gang from an epoch or a step on: exactly one of them is given."""
@@ -813,6 +837,8 @@ class JobSpec:
     depends_on: tuple[Dependency, ...] = ()
     interactive: bool = True
     """Whether its owner may open sessions in its tasks (``yarnam exec``)."""
+    notebook: NotebookSpec | None = None
+    """``None`` unless the job is a notebook."""
 
     @property
     def gpus(self) -> int:

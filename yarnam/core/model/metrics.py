@@ -25,6 +25,9 @@ its own (medians of its last steps), and how many steps it has measured."""
 REQUESTED_GPUS = "requested_gpus"
 """The metric by which it reports how many GPUs the program wants its gang to have; 0 for no
 change."""
+NOTEBOOK_IDLE_S = "notebook_idle_s"
+"""The metric by which the program beside a notebook's server reports for how long nobody has used
+it; 0 while a kernel is busy or a client is connected."""
 EPOCH = "epoch"
 """The metric by which the program, or the SDK's inputs, say in which epoch the training is."""
 LOSS_NAMES = ("loss", "train_loss")
@@ -39,6 +42,7 @@ SDK_METRICS = frozenset(
         STEP_S,
         MEASURED_STEPS,
         REQUESTED_GPUS,
+        NOTEBOOK_IDLE_S,
     }
 )
 """Metrics for the ledger, the size and the search for stragglers, not for people."""

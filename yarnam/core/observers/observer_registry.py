@@ -12,6 +12,7 @@ from yarnam.core.observers.hang_observer import HANG
 from yarnam.core.observers.idle_gpu_observer import IDLE_GPUS
 from yarnam.core.observers.loss_observer import LOSS
 from yarnam.core.observers.memory_observer import MEMORY
+from yarnam.core.observers.notebook_observer import NOTEBOOK
 from yarnam.core.observers.observer import Observer, StatusLine
 from yarnam.core.observers.output_observer import OUTPUT
 from yarnam.core.observers.silence_observer import SILENCE
@@ -21,6 +22,7 @@ from yarnam.core.observers.time_limit_observer import TIME_LIMIT
 
 OBSERVERS: tuple[Observer[Any], ...] = (
     HANG, SILENCE, LOSS, STRAGGLERS, IDLE_GPUS, MEMORY, OUTPUT, PROGRAM_SIZE, TIME_LIMIT,
+    NOTEBOOK,
 )  # fmt: skip
 
 

@@ -36,7 +36,12 @@ def json_schema() -> dict[str, Any]:
             "pattern": _anchored(checks.VARIABLE.pattern)
         }
         section["properties"]["ports"]["items"]["pattern"] = _anchored(checks.IDENTIFIER.pattern)
-    schema["oneOf"] = [{"required": ["gpus", "command"]}, {"required": ["roles"]}]
+    other = [{"required": ["roles"]}, {"required": ["command"]}]
+    schema["oneOf"] = [
+        {"required": ["gpus", "command"]},
+        {"required": ["roles"]},
+        {"required": ["notebook"], "not": {"anyOf": other}},
+    ]
     return {"$schema": DIALECT, **schema, "title": "yarnam job spec"}
 
 

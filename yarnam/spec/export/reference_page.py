@@ -34,6 +34,7 @@ _SECTIONS: tuple[Path, ...] = (
     ("elastic",),
     ("elastic", "schedule", 0),
     ("stop_early",),
+    ("notebook",),
     ("placement",),
     ("placement", "locality"),
     ("gang",),

@@ -20,6 +20,7 @@ from yarnam.core.model.job_spec import (
     GangSpec,
     HangSpec,
     MoreMemorySpec,
+    NotebookSpec,
     RetrySpec,
     StopEarlySpec,
     StragglerSpec,
@@ -59,6 +60,7 @@ _GANG, _RETRY, _AM = GangSpec(), RetrySpec(), AmSpec()
 _ELASTIC = ElasticSpec()
 _HANG = HangSpec()
 _STOP_EARLY = StopEarlySpec()
+_NOTEBOOK = NotebookSpec()
 _STRAGGLERS = StragglerSpec()
 _MORE_MEMORY = MoreMemorySpec()
 
@@ -223,6 +225,21 @@ class StopEarly(Section):
     metric `loss` or `train_loss` that the program reports."""
     within: Annotated[float, Field(ge=0.00001, le=0.5, examples=[0.001])] = _STOP_EARLY.within
     """The loss is flat while it stays within this part of itself."""
+
+
+class Notebook(TextOrMapping):
+    """Make the job a notebook: one task, whose process is a server that you work in. `yarnam
+    notebook` opens it. See [notebooks](../how-to/notebooks.md)."""
+
+    text_key = "server"
+
+    server: Literal["jupyterlab", "code-server"] = "jupyterlab"
+    """The server: JupyterLab of the job's Python, or `code-server` (VS Code) on the job's PATH."""
+    idle_timeout: Annotated[float, DurationBetween(10.0, 30 * DAY_S)] = _NOTEBOOK.idle_timeout_s
+    """End the job, with its files saved, after this long without a busy kernel, a connected client
+    and GPU use."""
+    max_size: Annotated[int, SizeBetween(1, 1024**2)] = _NOTEBOOK.max_size_mib
+    """The most that the directory `notebooks` may hold to be kept on HDFS."""
 
 
 class SizeAt(Section):
@@ -454,6 +471,8 @@ class Document(Section):
     gang: Gang = Gang()
     elastic: Elastic = Elastic()
     stop_early: StopEarly | None = None
+    notebook: Notebook | None = None
+    """Make the job a notebook that you open with `yarnam notebook`; it takes no `command`."""
     pre_run: PreRun = PreRun()
     """Whether to try one process of the job before its gang is acquired."""
     data: Data = Data()

@@ -180,3 +180,15 @@ def _listen(port: int) -> socket.socket:
 
 def _start(work: Callable[..., None], *arguments: object) -> None:
     threading.Thread(target=work, args=arguments, name="port-forward", daemon=True).start()
+
+
+def free_port(port: int) -> int:
+    """``port``, or for 0 any free one. Raises UsageError."""
+    try:
+        with socket.create_server((LOOPBACK, port)) as server:
+            return int(server.getsockname()[1])
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {LOOPBACK}:{port}: {error.strerror or error}",
+            hint="Choose another port, or any free one: --port 0",
+        ) from error

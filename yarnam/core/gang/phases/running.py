@@ -38,6 +38,7 @@ from yarnam.core.model.events import (
     LossFlat,
     NodeLeaving,
     NodesCordoned,
+    NotebookIdle,
     TaskExited,
     TaskFailing,
     TaskReady,
@@ -235,7 +236,7 @@ def stop_for_hang(ctx: StepContext, event: GangHung) -> None:
     stop_gang(ctx, StopKind.FAILED, f"hangs: {event.finding.line}", hang=event)
 
 
-def stop_early(ctx: StepContext, event: LossFlat) -> None:
+def stop_early(ctx: StepContext, event: LossFlat | NotebookIdle) -> None:
     """StopTask for every member, with time for a checkpoint; start STOP. The job has succeeded."""
     stop_gang(ctx, StopKind.FLAT, f"stopped early: {event.text}")
 
