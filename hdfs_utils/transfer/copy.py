@@ -56,12 +56,12 @@ def copy(
     if options.resume and size < options.part and len(files) < 1000:
         options = replace(options, resume=False)
     identity = f"{source.uri}{plain}\n{sink.uri}{goal}\n{options.part}"
-    _recover_moved(sink, goal)
     staging = claim_staging(sink, goal, identity, options)
     engine = TreeTransfer(source, plain, sink, staging, options, progress)
     try:
         # A file is a tree of one.
         base = staging.tree if not is_file else uris.join(staging.tree, uris.name(goal))
+        _recover_moved(sink, goal, staging)
         sink.mkdirs(staging.tree)
         engine.run(entries, base)
         progress.phase("publishing")
@@ -116,10 +116,11 @@ def _publish(
         staging.remove()
 
 
-def _recover_moved(sink: FileSystem, goal: str) -> None:
-    """After a kill between the two renames: the old one gets its name back."""
+def _recover_moved(sink: FileSystem, goal: str, staging: StagingDir) -> None:
+    """After a kill between the two renames: the old one gets its name back, if it is this user's.
+    Its name can be foretold."""
     moved = uris.hidden_sibling(goal, ".replaced.tmp")
-    if sink.exists(moved):
+    if sink.exists(moved) and sink.stat(moved).owner == sink.stat(staging.path).owner:
         if sink.exists(goal):
             sink.delete(moved, recursive=True)
         else:

@@ -222,7 +222,7 @@ def _as_shared(fs: FileSystem, own: str, shared: str) -> tuple[str, dict[str, Fi
     """The new directory under the name that the next run looks for; or, in its place, what an
     earlier run left there. Where others have that name, the new one keeps its own."""
     if fs.exists(shared):
-        if not _is_ours_alone(fs, shared, own) or not _is_abandoned(fs, shared):
+        if not is_ours_alone(fs, shared, own) or not _is_abandoned(fs, shared):
             return own, {}
         try:
             finished = _take_over(fs, shared)
@@ -238,9 +238,10 @@ def _as_shared(fs: FileSystem, own: str, shared: str) -> tuple[str, dict[str, Fi
     return shared, {}
 
 
-def _is_ours_alone(fs: FileSystem, path: str, own: str) -> bool:
-    """Whether this user made it, and nobody else can write there: in a directory such as /tmp
-    another user may have left a directory of this name, with files or links of his own in it."""
+def is_ours_alone(fs: FileSystem, path: str, own: str) -> bool:
+    """Whether the user who made ``own`` made this directory too, and nobody else can write there:
+    in a directory such as /tmp another user may have left one of this name, with files or links of
+    his own in it."""
     found = fs.stat(path)
     return found.is_dir and found.owner == fs.stat(own).owner and not found.permission & 0o022
 

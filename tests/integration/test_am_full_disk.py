@@ -72,7 +72,7 @@ def play(world: FaultWorld, folder: Path, number: int) -> tuple[str, list[str]]:
     shim.write_text(SHIM.format(root=str(ROOT), log=str(log), number=number))
     launcher = ShimmedLauncher(world.site.open_launcher(), shim)
     spec = world.write(world.document(f"am-disk-{number}", ["true"], worker={"tasks": 2}))
-    job = world.client.submit(spec, launcher=launcher)  # type: ignore[arg-type]
+    job = world.client.submit(spec, launcher=launcher)
     world.jobs.append(job)
     verdict = world.end_of(job)
     world.assert_cleared(job)

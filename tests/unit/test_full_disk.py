@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from hdfs_utils.backends.local import LocalFileSystem
-from hdfs_utils.config import delegation_tokens
+from hdfs_utils.config import delegation_tokens, site_authority
 from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.errors import HdfsError
 from hdfs_utils.node_cache import CacheDisk, NodeStore, WantedFile
@@ -34,6 +34,7 @@ from tests.unit.client.world import World, job_spec
 from tests.unit.hdfs_utils.config.test_delegation_tokens import credentials
 from yarnam.adapters.container_tokens import ContainerTokens
 from yarnam.adapters.grpc.job_control import EventLog
+from yarnam.adapters.zookeeper import session
 from yarnam.agent.data.input_staging import staging_error
 from yarnam.agent.entrypoint import set_up_log
 from yarnam.agent.launch.launch_plan import plan_processes, write_members
@@ -323,7 +324,28 @@ def page_address(place: Path) -> object:
     return None
 
 
+def authority(place: Path) -> object:
+    """ZooKeeper over TLS: kazoo wants the site's authorities in a file."""
+    session._authority_file.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(place))
+        patch.setattr(tempfile, "tempdir", str(place))
+        patch.setattr(site_authority, "authority", lambda conf_dir: "-----BEGIN CERTIFICATE-----")
+        try:
+            with full_disk_named(place):
+                path = session._authority_file()
+        finally:
+            session._authority_file.cache_clear()
+            left = list(place.glob("*.pem"))
+            for file in left:
+                file.unlink()
+            assert len(left) <= 1
+    assert path is not None
+    return len(left)
+
+
 SCENARIOS = {
+    "authority": Scenario(same, authority, 2),
     "runtime": Scenario(packages, runtime, 20),
     "environment": Scenario(same, environment, 5),
     "submit": Scenario(world_with_code, submit, 2),

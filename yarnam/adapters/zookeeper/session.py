@@ -306,8 +306,12 @@ def _authority_file() -> str | None:
         return None
     try:
         file = tempfile.NamedTemporaryFile("w", suffix=".pem", delete=False)  # noqa: SIM115 - stays
-        with file:
-            file.write(pem)
+        try:
+            with file:
+                file.write(pem)
+        except OSError:
+            Path(file.name).unlink(missing_ok=True)
+            raise
     except OSError as error:
         why = in_words(error, os.environ.get("TMPDIR", ""))
         raise Unavailable(f"writing the site's certificate authority: {why}") from error

@@ -16,7 +16,7 @@ import pytest
 from hdfs_utils import FileSystem, transfer
 from hdfs_utils.backends.local import LocalFileSystem
 from hdfs_utils.concurrency.worker_pool import WorkerPool
-from hdfs_utils.errors import QuotaExceeded, Unavailable
+from hdfs_utils.errors import AlreadyExists, QuotaExceeded, Unavailable
 from hdfs_utils.filesystem import Capabilities, TimeLimits, format_bytes
 from hdfs_utils.protocols.checksums import crc32c
 from hdfs_utils.transfer import Options
@@ -121,6 +121,21 @@ def test_what_others_could_have_planted_is_left_alone(
     done = transfer.copy(LOCAL, str(tree), fs, "/t", options)
     assert done.resumed == 0
     assert fs.read_bytes("/t/a") == b"a" * 1500
+
+
+def test_a_planted_earlier_target_does_not_get_its_name(fs: MemoryFiles, tmp_path: Path) -> None:
+    """Where an earlier target is moved aside to can be foretold too."""
+    tree = tree_of(tmp_path)
+    fs.mkdirs("/.t.replaced.tmp")
+    fs.write_bytes("/.t.replaced.tmp/a", b"planted")
+    fs.chown("/.t.replaced.tmp", "mallory")
+    transfer.copy(LOCAL, str(tree), fs, "/t", Options())
+    assert fs.read_bytes("/t/a") == b"a" * 1500
+    fs.delete("/t", recursive=True)
+    fs.chown("/.t.replaced.tmp", fs.stat("/").owner)
+    with pytest.raises(AlreadyExists):  # its own is recovered, and not overwritten
+        transfer.copy(LOCAL, str(tree), fs, "/t", Options())
+    assert fs.read_bytes("/t/a") == b"planted"
 
 
 def test_a_planted_link_is_not_followed(fs: MemoryFiles, tmp_path: Path) -> None:
