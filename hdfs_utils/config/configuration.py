@@ -80,6 +80,8 @@ def load(
     conf_dir: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
     files: tuple[str, ...] = FILES,
+    *,
+    is_foreign: bool = False,
 ) -> dict[str, str]:
     """Read the configuration: each property's value with its references resolved.
 
@@ -87,10 +89,11 @@ def load(
         conf_dir: the directory with the XML files; by default that of the environment.
         overrides: properties that win over the files, final ones too.
         files: read in this order, a later one wins; one that does not exist is skipped.
+        is_foreign: see ``read_properties``; it refers to no variable of the environment either.
 
     Raises:
         BadConfig: ``conf_dir`` was given or is in the environment and is not a directory, a file
-            is not well-formed, or it includes one that does not exist.
+            is not well-formed, or it includes one that does not exist or that it may not.
     """
     directory = conf_dir or conf_dir_from_environment()
     properties: dict[str, str] = {}
@@ -101,13 +104,19 @@ def load(
             raise BadConfig(message, path=str(directory))
         final: set[str] = set()
         for path in (root / name for name in files):
-            for found in read_properties(path) if path.is_file() else ():
+            for found in read_properties(path, is_foreign=is_foreign) if path.is_file() else ():
                 if found.name not in final:
                     properties[found.name] = found.value
                 if found.is_final:
                     final.add(found.name)
     properties.update(overrides or {})
-    return {name: _substitute(value, properties) for name, value in properties.items()}
+    try:
+        return {
+            name: _substitute(value, properties, is_foreign) for name, value in properties.items()
+        }
+    except _OwnVariable as error:
+        message = f"refers to ${{{error}}}, a variable of whoever reads it: write its value"
+        raise BadConfig(message, path=str(Path(directory or "", *files[:1]))) from None
 
 
 def xml_bytes(data: bytes) -> bytes:
@@ -128,53 +137,63 @@ def xml_bytes(data: bytes) -> bytes:
     return _DECLARED_ENCODING.sub(rb"\1", text.encode("utf-8"), count=1)
 
 
-def read_properties(path: Path) -> tuple[Property, ...]:
+def read_properties(path: Path, *, is_foreign: bool = False) -> tuple[Property, ...]:
     """The properties of one file in order, those that it includes among them.
 
+    Args:
+        path: the file.
+        is_foreign: somebody else wrote it, so it includes no file outside of its own directory.
+
     Raises:
-        BadConfig: it cannot be read, or includes a file that does not exist.
+        BadConfig: it cannot be read, or includes a file that does not exist or that it may not.
     """
-    return tuple(_read(path, depth=0))
+    return tuple(_read(path, 0, path.parent.resolve() if is_foreign else None))
 
 
-def _read(path: Path, depth: int) -> Iterator[Property]:
+def _read(path: Path, depth: int, bound: Path | None) -> Iterator[Property]:
     if depth > _MAX_INCLUDE_DEPTH:
         message = f"XIncludes are nested more than {_MAX_INCLUDE_DEPTH} deep"
         raise BadConfig(message, path=str(path))
     try:
         # The files are the site's own: whoever can write them commands the client anyway.
         root = ET.fromstring(xml_bytes(path.read_bytes()))  # noqa: S314
-        yield from _properties(root, path, depth)
+        yield from _properties(root, path, depth, bound)
     except (OSError, ValueError, LookupError, ET.ParseError) as error:
         raise BadConfig(f"cannot be read: {error}", path=str(path)) from error
     except RecursionError as error:
         raise BadConfig("its elements are nested too deep", path=str(path)) from error
 
 
-def _properties(parent: ET.Element, path: Path, depth: int) -> Iterator[Property]:
+def _properties(
+    parent: ET.Element, path: Path, depth: int, bound: Path | None
+) -> Iterator[Property]:
     for element in parent:
         tag = _local_name(element)
         if tag == "property":
             if found := _property(element):
                 yield found
         elif tag == "include":
-            yield from _included(element, path, depth)
+            yield from _included(element, path, depth, bound)
         else:
-            yield from _properties(element, path, depth)
+            yield from _properties(element, path, depth, bound)
 
 
-def _included(element: ET.Element, path: Path, depth: int) -> Iterator[Property]:
+def _included(
+    element: ET.Element, path: Path, depth: int, bound: Path | None
+) -> Iterator[Property]:
     href = element.get("href")
     if href is None:
         return
     target = path.parent / unquote(urlparse(href).path)
+    if bound is not None and not target.resolve().is_relative_to(bound):
+        raise BadConfig(f"includes {target}, which is not in {bound}", path=str(path))
     fallbacks = [child for child in element if _local_name(child) == "fallback"]
     if target.is_file():
-        yield from _read(target, depth + 1)
+        yield from _read(target, depth + 1, bound)
     elif not fallbacks:
         raise BadConfig(f"includes {target}, which does not exist", path=str(path))
     for fallback in () if target.is_file() else fallbacks:
-        yield from _properties(fallback, path, depth)
+        yield from _properties(fallback, path, depth, bound)
 
 
 def _property(element: ET.Element) -> Property | None:
@@ -192,7 +211,11 @@ def _local_name(element: ET.Element) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def _substitute(expression: str, properties: Mapping[str, str]) -> str:
+class _OwnVariable(Exception):
+    """A foreign file refers to the environment of whoever reads it."""
+
+
+def _substitute(expression: str, properties: Mapping[str, str], is_foreign: bool = False) -> str:
     """``Configuration.substituteVars``: a value stays as it is from its first unknown reference
     on, and all of it where its references lead in a circle (Hadoop raises for some of those)."""
     value = expression
@@ -200,6 +223,8 @@ def _substitute(expression: str, properties: Mapping[str, str]) -> str:
         match = _REFERENCE.search(value)
         if match is None:
             return value
+        if is_foreign and match[1].startswith("env."):
+            raise _OwnVariable(match[1])
         found = _lookup(match[1], properties)
         if found is None:
             return value

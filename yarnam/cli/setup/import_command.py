@@ -171,7 +171,9 @@ def _converted(
         return openpai.convert(_document(file), str(file))
     _check_size(file)
     try:
-        properties = configuration.load(file.parent, _overrides(file, conf), (file.name,))
+        properties = configuration.load(
+            file.parent, _overrides(file, conf), (file.name,), is_foreign=True
+        )
     except hdfs_errors.BadConfig as error:
         raise BadSpec(str(error)) from error
     return tony.convert(properties, tony.Arguments(**arguments), str(file))
@@ -179,7 +181,7 @@ def _converted(
 
 def _overrides(file: Path, conf: tuple[str, ...]) -> dict[str, str]:
     """The properties of ``--conf``. As TonY's client, they are added to keys of several values."""
-    before = {one.name: one.value for one in configuration.read_properties(file)}
+    before = {one.name: one.value for one in configuration.read_properties(file, is_foreign=True)}
     found: dict[str, str] = {}
     for one in conf:
         name, sign, value = one.partition("=")

@@ -98,6 +98,33 @@ def test_included_files_are_read_where_they_are_included(tmp_path: Path) -> None
     assert found == {"a": "included", "b": "included", "c": "after"}
 
 
+def test_a_foreign_file_includes_nothing_outside_of_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "given"
+    folder.mkdir()
+    (tmp_path / "mine.xml").write_text("<configuration>" + row("a", "secret") + "</configuration>")
+    (folder / "link.xml").symlink_to(tmp_path / "mine.xml")
+    for href in ("../mine.xml", str(tmp_path / "mine.xml"), "link.xml"):
+        (folder / "tony.xml").write_text(
+            '<configuration xmlns:xi="http://www.w3.org/2001/XInclude">'
+            f'<xi:include href="{href}"/></configuration>'
+        )
+        assert configuration.load(folder, files=("tony.xml",)) == {"a": "secret"}
+        with pytest.raises(BadConfig, match="which is not in"):
+            configuration.load(folder, files=("tony.xml",), is_foreign=True)
+
+
+@pytest.mark.parametrize("value", ["${env.TOKEN}", "${env.TOKEN:-none}", "${${a}TOKEN}", "x${b}"])
+def test_a_foreign_file_learns_no_variable_of_its_reader(
+    tmp_path: Path, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "secret")
+    rows = row("a", "env.") + row("b", "${env.TOKEN}") + row("c", value)
+    (tmp_path / "tony.xml").write_text(f"<configuration>{rows}</configuration>")
+    assert "secret" in configuration.load(tmp_path, files=("tony.xml",))["c"]
+    with pytest.raises(BadConfig, match="a variable of whoever reads it"):
+        configuration.load(tmp_path, files=("tony.xml",), is_foreign=True)
+
+
 def test_an_included_final_property_holds(tmp_path: Path) -> None:
     part = "<property><name>a</name><value>part</value><final>true</final></property>"
     (tmp_path / "part.xml").write_text(f"<configuration>{part}</configuration>")
