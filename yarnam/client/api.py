@@ -49,7 +49,7 @@ with on_first_use():
         job_array,
     )
     from yarnam.client.monitor import job_history, job_sources, lookup, yarn_status
-    from yarnam.client.planning import measured_program, outlook, queue_comparison, size_advice
+    from yarnam.client.planning import outlook, queue_comparison, size_advice
     from yarnam.client.queues import chosen_policies
     from yarnam.client.submit import (
         block_locality,
@@ -252,8 +252,10 @@ class Client:
         checked = self.plan(spec, queue=queue, name=name)
         seen = snapshot.with_closures(checked.snapshot, self._closures())
         checked = replace(checked, snapshot=seen)
-        measured = measured_program.measured_program(self._site, checked.job)
-        return outlook.outlook(checked, waiting_jobs.read_wait_queue(self._site), measured)
+        known = size_advice.known_runs(self._site, checked.job)
+        line = waiting_jobs.read_wait_queue(self._site)
+        found = outlook.outlook(checked, line, known.pre_run)
+        return replace(found, predicted=size_advice.predicted(found, known))
 
     def advise(
         self,
@@ -271,7 +273,7 @@ class Client:
         has it, else as the measured compute suggests. Starts nothing. Raises
         BadSpec, UsageError, Unavailable."""
         job = self.parse(spec, queue=queue)
-        kind = job.elastic.batch if batch is None else job_spec.Batch(batch)
+        kind = None if batch is None else job_spec.Batch(batch)
         return self._advice(job, advice.Aim(aim), kind, most_gpus)
 
     def _advice(

@@ -13,7 +13,7 @@ from tests.unit.accounting.records import record
 from tests.unit.cli.test_commands import SPEC, Call, call, world
 from tests.unit.client.world import World
 from yarnam.adapters.hdfs.history_store import HistoryStore
-from yarnam.client.planning.measured_program import program_key
+from yarnam.client.planning.program_key import program_key
 from yarnam.core.accounting.history_record import MeasuredSize
 from yarnam.core.model.job_spec import AdvisedSize, JobSpec, PreRunMode
 from yarnam.wire.codec import decode
@@ -194,3 +194,12 @@ def test_usage_lists_the_jobs_whose_gpus_waited(world: World, call: Call) -> Non
     code, _, err = call("usage", "--advice", "--every", "1h")
     assert code == 64
     assert "without --every" in err
+
+
+def test_a_plan_has_one_line_of_it(world: World, call: Call) -> None:
+    assert "By earlier runs" not in call("plan", spec(world))[1]
+    ran(world)
+    _, out, _ = call("plan", spec(world))
+    assert "By earlier runs: 4 GPUs in one node: 2.0 times one GPU; the network takes 43%" in out
+    found = json.loads(call("plan", spec(world), "--json")[1])
+    assert found["predicted"]["step_s"]["likely"] == pytest.approx(0.21)

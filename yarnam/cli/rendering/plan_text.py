@@ -43,6 +43,7 @@ def as_plain(found: Outlook) -> dict[str, Any]:
         "now": now,
         "ranks": [codec.to_plain(task) for task in found.tasks],
         "forecast": _forecast_plain(found.start),
+        "predicted": None if found.predicted is None else codec.to_plain(found.predicted),
         "measured": None if found.measured is None else codec.to_plain(found.measured),
         "taken_at_s": found.snapshot.taken_at_s,
     }
@@ -129,6 +130,8 @@ def _job(found: Outlook) -> Iterator[str]:
         passed = ", unless it has passed one" if job.pre_run.mode is PreRunMode.AUTO else ""
         yield f"  Pre-run of one process first ({role.resources}){passed}"
     yield from _measured(found)
+    if found.predicted is not None:
+        yield f"  By earlier runs: {found.predicted.reason}. Other sizes: yarnam advise"
     am = steps.rounded(job.am.resources)
     yield f"  ApplicationMaster: {am.vcores} vcores, {am.memory_mib} MiB"
 

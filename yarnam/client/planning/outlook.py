@@ -10,6 +10,7 @@ from yarnam.client.submit.preflight import CheckedJob
 from yarnam.core.admission import QueueSnapshot
 from yarnam.core.admission.forecast import Forecast, UnknownStart, forecast
 from yarnam.core.admission.job_ticket import job_ticket
+from yarnam.core.advice import Plan
 from yarnam.core.gang import policy_for
 from yarnam.core.gang.roles.ranks import in_rank_order
 from yarnam.core.gang.state import Member, MemberState
@@ -53,6 +54,8 @@ class Outlook:
     """When it would start: in order with the waiting jobs, if no others come."""
     measured: PreRunRecord | None = None
     """The measurements of a pre-run of the same program, if it has passed one."""
+    predicted: Plan | None = None
+    """The speed at this size, by earlier runs of the program, if there are any."""
 
     @property
     def best(self) -> Rung:

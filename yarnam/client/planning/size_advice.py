@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from yarnam.client.monitor.job_history import JobHistory
-from yarnam.client.planning.measured_program import program_key
 from yarnam.client.planning.outlook import Outlook, outlook
+from yarnam.client.planning.program_key import program_key
 from yarnam.client.site import Site
 from yarnam.client.submit.pre_run_choice import passed_before
 from yarnam.client.submit.preflight import checked_on
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import HistoryFilter
 from yarnam.core.admission.forecast import Forecast
-from yarnam.core.advice import Advice, Aim, Option, advise
+from yarnam.core.advice import Advice, Aim, Option, Plan, advise
 from yarnam.core.advice.predictions import MeasuredProgram, measured_program, shares_batch
-from yarnam.core.model.job_spec import AdvisedSize, Batch, JobSpec, RoleSpec
+from yarnam.core.model.job_spec import AdvisedSize, Batch, JobSpec, PreRunMode, RoleSpec
 from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import NeverFits, UsageError
@@ -72,8 +72,8 @@ class KnownRuns:
 
 def known_runs(site: Site, job: JobSpec) -> KnownRuns:
     """This user's measured runs of the job's program; else those of its newest jobs of the same
-    name. Raises BadSpec, Unavailable."""
-    key = program_key(site, job)
+    name. What the job ships is read only if there is something to compare it with. Raises BadSpec,
+    Unavailable."""
     history = JobHistory(site)
     rows = [
         row
@@ -84,10 +84,33 @@ def known_runs(site: Site, job: JobSpec) -> KnownRuns:
         (record for record in history.records(rows[:MOST_RECORDS]) if record.sizes),
         key=lambda record: -record.ended_at_s,
     )
+    if not records and job.pre_run.mode is PreRunMode.OFF:
+        return KnownRuns()
+    key = program_key(site, job)
     same = tuple(record for record in records if key and record.program == key)
     others = tuple(record for record in records if record.framework == job.framework)
     pre_run = passed_before(site, key) if key else None
     return KnownRuns(same or others, pre_run, bool(same) or not others)
+
+
+def predicted(found: Outlook, known: KnownRuns) -> Plan | None:
+    """The speed of the job on the rung of this outlook; ``None`` if nothing was measured."""
+    job = found.job
+    measured = tuple(known.measured)
+    if not measured or all(role.name in job.auxiliary_roles for role in job.roles):
+        return None
+    on_node = _processes_by_node(job, found)
+    option = Option(0, job.gpus, sum(on_node.values()), max(1, len(on_node)))
+    is_shared = _batch(job, measured) is Batch.GLOBAL
+    [plan] = advise(measured_program(measured, is_batch_shared=is_shared), [option]).plans
+    return plan
+
+
+def _batch(job: JobSpec, measured: Sequence[tuple[int, int, float, float | None]]) -> Batch:
+    """As the spec has it, else as the measured compute suggests, else global."""
+    if job.elastic.batch is not None:
+        return job.elastic.batch
+    return Batch.PER_PROCESS if shares_batch(measured) is False else Batch.GLOBAL
 
 
 def size_advice(
@@ -101,11 +124,11 @@ def size_advice(
     batch: Batch | None = None,
     most_gpus: int | None = None,
 ) -> Advice:
-    """``line``: as for ``outlook``; ``batch``: by default as the measured compute suggests, else
-    global. Raises UsageError if no role trains."""
+    """``line``: as for ``outlook``; ``batch``: by default as the spec has it, else as the measured
+    compute suggests, else global. Raises UsageError if no role trains."""
     measured = tuple(known.measured)
     if batch is None:
-        batch = Batch.PER_PROCESS if shares_batch(measured) is False else Batch.GLOBAL
+        batch = _batch(job, measured)
     role = grown_role(job)
     options = [
         _option(size, sized, snapshot, line, data, is_own=sized == job)

@@ -1,4 +1,4 @@
-"""A pre-run's measurements of a job's program, known before the job is submitted."""
+"""The identity of a job's program, known before the job is submitted."""
 
 from __future__ import annotations
 
@@ -10,20 +10,10 @@ from pathlib import Path
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.site import Site
 from yarnam.client.submit.archives import pack_folder, sha256_of
-from yarnam.client.submit.pre_run_choice import ShippedContent, passed_before, program_of
+from yarnam.client.submit.pre_run_choice import ShippedContent, program_of
 from yarnam.client.submit.upload import environment_target, without_secrets
-from yarnam.core.model.job_spec import JobSpec, PreRunMode
+from yarnam.core.model.job_spec import JobSpec
 from yarnam.spec.shipping.shipped_folder import shipped_folder
-from yarnam.wire.records import PreRunRecord
-
-
-def measured_program(site: Site, job: JobSpec) -> PreRunRecord | None:
-    """The record of this user's last pre-run of the same program; ``None`` if it has not passed
-    one, the job has none (``pre_run: off``), or its environment is still to be packed. Reads what
-    the job ships. Raises BadSpec, Unavailable."""
-    if job.pre_run.mode is PreRunMode.OFF:
-        return None
-    return passed_before(site, key) if (key := program_key(site, job)) else None
 
 
 def program_key(site: Site, job: JobSpec) -> str:
