@@ -10,6 +10,7 @@ import pytest
 from tests.unit.accounting.records import record
 from tests.unit.web.html_pages import HOSTILE, Page
 from tests.unit.web.job_values import NOW_S, USAGE, cause, everything, running, with_every_text
+from yarnam.core.model.job_spec import AdvisedSize
 from yarnam.core.model.job_status import FlatLoss, JobState, JobStatus, PredictedEnd, StartForecast
 from yarnam.core.model.job_status import WaitQueueStatus as Queue
 from yarnam.core.model.metrics import Measured
@@ -205,3 +206,11 @@ def test_the_predicted_end_and_a_flat_loss_are_shown_while_it_trains() -> None:
     assert "The loss has been flat since step 12000, for 34% of its steps (3h20m)" in shown.text
     over = page(replace(running(), state=JobState.SUCCEEDED, predicted_end=end))
     assert "Expected to end" not in over.text
+
+
+def test_a_size_by_advice_has_the_predicted_step_beside_the_measured_one() -> None:
+    advised = AdvisedSize("4 GPUs in one node", 0.2, 0.15, 0.3).words(0.21)
+    shown = page(running(advised=advised)).words
+    assert "Size by advice: 4 GPUs in one node; predicted step 0.2 s (0.15 to 0.3)" in shown
+    assert "measured 0.21 s" in shown
+    assert "Size by advice" not in page(running()).words
