@@ -124,6 +124,7 @@ def everything() -> JobStatus:
         deadline_s=NOW_S + 60,
         tracking_url="http://rm/proxy/x/",
         requested_queue="root.other",
+        advised="8 GPUs in one node",
         verdict=Verdict(VerdictKind.FAILED, 90, "out of memory", "hint", NOW_S, cause()),
         granted_by_level=(("rack", 4),),
         stragglers=(Straggler(3, "n1.example", 0.4, 0.2, 1.5),),
