@@ -13,9 +13,19 @@ from statistics import fmean, median
 import pytest
 
 from tests.benchmarks.published_step_times import CLUSTERS, MODELS, Measured, gavel, sia
+from tests.fakes.cluster_view import cluster
+from tests.unit.accounting.records import record
+from tests.unit.client.world import job_spec
+from yarnam.client.planning.outlook import outlook
+from yarnam.client.planning.size_advice import KnownRuns, size_advice
+from yarnam.client.submit.preflight import checked_on
+from yarnam.core.accounting.history_record import MeasuredSize
 from yarnam.core.advice.predictions import SPREADS
 from yarnam.core.fits.nnls import nnls
 from yarnam.core.fits.step_time import StepSample, fit_speed, fit_step_time
+from yarnam.core.model.job_spec import RoleSpec
+from yarnam.core.model.resources import Resources
+from yarnam.core.queue_client.ticket_list import TicketList
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 
@@ -182,6 +192,26 @@ def choices(
         yield best_s / truth[place].step_s
         known = [*known, truth[place]]
         ran = {**ran, place: truth[place]}
+
+
+def test_advice_on_ten_thousand_nodes() -> None:
+    """Beside the plan of one size there, which any submit makes."""
+    snapshot = cluster(nodes=10_000, gpus=8, used=3, racks=250)
+    sizes = tuple(MeasuredSize(1, n, n, 0.4 / n + 0.1, 0.4 / n, 1000) for n in (1, 2, 4))
+    known = KnownRuns((record(sizes=sizes),))
+    role = RoleSpec("worker", 4, Resources(4096, 1, 1), ("python3", "train.py"), 1)
+    job = job_spec(roles=(role,))
+    began_s = time.process_time()
+    outlook(checked_on(snapshot, job), TicketList())
+    planned_s = time.process_time() - began_s
+    began_s = time.process_time()
+    found = size_advice(job, snapshot, TicketList(), known)
+    advised_s = time.process_time() - began_s
+    print(
+        f"one plan {planned_s:.2f} s of CPU, advice {advised_s:.2f} s, {len(found.plans)} plans: "
+        f"{advised_s / planned_s:.1f} times"
+    )
+    assert found.is_advised
 
 
 def interpolated(samples: Sequence[StepSample], batch: float) -> StepSample | None:

@@ -22,6 +22,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import in_same_partitions
 from yarnam.core.placement import plan
 from yarnam.core.placement.elastic_sizes import plan_largest
+from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.wire.records import PreRunRecord
 
@@ -93,12 +94,14 @@ class Outlook:
 
 
 def outlook(
-    checked: CheckedJob, line: TicketList | str, measured: PreRunRecord | None = None
-) -> Outlook:
+    checked: CheckedJob, line: TicketList | str, measured: PreRunRecord | None = None,
+    memory: IndexMemory | None = None,
+) -> Outlook:  # fmt: skip
     """Plans the job on the snapshot that it was checked on. ``line`` has the jobs that wait and
-    run, or the reason why they are unknown. ``measured`` has a pre-run's measurements."""
+    run, or the reason why they are unknown. ``measured`` has a pre-run's measurements; ``memory``
+    as for ``plan``."""
     snapshot, data = checked.snapshot, checked.data
-    now = plan_largest(checked.job, lambda one: plan(snapshot, one, data=data))
+    now = plan_largest(checked.job, lambda one: plan(snapshot, one, data=data, memory=memory))
     rung = now.rungs[0] if isinstance(now, PlacementPlan) else checked.plan.rungs[0]
     return Outlook(
         checked, now, _planned_tasks(checked, rung), _start(checked, now, line), measured

@@ -20,6 +20,7 @@ from yarnam.core.advice import Advice, Aim, Option, Plan, advise
 from yarnam.core.advice.predictions import MeasuredProgram, measured_program, shares_batch
 from yarnam.core.model.job_spec import AdvisedSize, Batch, JobSpec, PreRunMode, RoleSpec
 from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
+from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import NeverFits, UsageError
 from yarnam.wire.records import PreRunRecord
@@ -27,8 +28,9 @@ from yarnam.wire.records import PreRunRecord
 MOST_RECORDS = 50
 """The newest jobs of the same name whose records are read."""
 
-MOST_GPUS = 1024
-"""The largest size that is looked at without ``most_gpus``. Our own choice."""
+MOST_TIMES = 8
+"""Sizes above this multiple of the largest measured one are considered only if the spec names them:
+of those nothing is known that could be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +132,14 @@ def size_advice(
     if batch is None:
         batch = _batch(job, measured)
     role = grown_role(job)
-    options = [
-        _option(size, sized, snapshot, line, data, is_own=sized == job)
-        for size, sized in _sizes(job, role, most_gpus)
-    ]
     program = measured_program(measured, is_batch_shared=batch is Batch.GLOBAL)
+    most = MOST_TIMES * max(program.sizes, default=0)
+    memory = IndexMemory()
+    options = [
+        _option(size, sized, snapshot, line, data, memory, is_own=sized == job)
+        for size, sized in _sizes(job, role, most_gpus)
+        if program.samples and (sized == job or _processes(sized) <= most)
+    ]
     return advise(
         program, _without_hopeless(options), aim=aim, basis=known.basis, work=known.work(batch),
         notes=tuple(_notes(job, known, program)),
@@ -186,7 +191,7 @@ def _sizes(job: JobSpec, role: RoleSpec, most_gpus: int | None) -> Iterator[tupl
     least = (role.min_tasks or 1) * unit if role.is_elastic else 1
     each = 1 if job.flexible_shape else max(1, role.resources.gpus)
     fixed = job.gpus - role.tasks * role.resources.gpus
-    limit = MOST_GPUS if most_gpus is None else most_gpus
+    limit = fixed + 1024 * each if most_gpus is None else most_gpus
     most = own if role.is_elastic else max(own, (limit - fixed) // each)
     counts = {2**power for power in range(11)} | {own, least}
     if job.flexible_shape:
@@ -230,17 +235,13 @@ def _option(
     snapshot: ClusterSnapshot,
     line: TicketList | str,
     data: BytesByNode,
+    memory: IndexMemory,
     *,
     is_own: bool,
 ) -> Option:
-    processes = sum(
-        role.tasks * role.processes_per_task
-        for role in job.roles
-        if role.name not in job.auxiliary_roles
-    )
-    option = Option(size, job.gpus, processes, 1, is_own=is_own)
+    option = Option(size, job.gpus, _processes(job), 1, is_own=is_own)
     try:
-        found = outlook(checked_on(snapshot, job, data), line)
+        found = outlook(checked_on(snapshot, job, data, memory=memory), line, memory=memory)
     except NeverFits as refusal:
         return replace(option, no_fit=refusal.message)
     on_node = _processes_by_node(job, found)
@@ -251,6 +252,14 @@ def _option(
         is_even=len(set(on_node.values())) <= 1,
         wait_s=None if start is None else start.likely_s,
         latest_s=None if start is None or start.latest_s == inf else start.latest_s,
+    )
+
+
+def _processes(job: JobSpec) -> int:
+    return sum(
+        role.tasks * role.processes_per_task
+        for role in job.roles
+        if role.name not in job.auxiliary_roles
     )
 
 

@@ -29,6 +29,7 @@ from yarnam.core.model.snapshot import (
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, settled_shape
 from yarnam.core.placement.further_targets import larger_targets, pre_run_targets
+from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.errors import (
     BadSpec,
     NeverFits,
@@ -195,15 +196,16 @@ def _snapshot_with_nodes(site: Site, job: JobSpec) -> ClusterSnapshot:
 
 
 def checked_on(
-    snapshot: ClusterSnapshot, job: JobSpec, data: BytesByNode = NO_DATA, seed: str = ""
-) -> CheckedJob:
-    """The job with its ladder on this cluster. Raises NeverFits, BadSpec (a label that no node
-    has)."""
+    snapshot: ClusterSnapshot, job: JobSpec, data: BytesByNode = NO_DATA, seed: str = "",
+    memory: IndexMemory | None = None,
+) -> CheckedJob:  # fmt: skip
+    """The job with its ladder on this cluster; ``memory`` as for ``plan``. Raises NeverFits,
+    BadSpec (a label that no node has)."""
     snapshot = _labelled(snapshot, job)
     if job.placement.include_nodes and not snapshot.has_node_names:
         raise _needs_names("placement.include_nodes names nodes")
     job = settled_shape(snapshot, job)
-    plan = elastic_ladder(snapshot, job, data=data, seed=seed)
+    plan = elastic_ladder(snapshot, job, data=data, seed=seed, memory=memory)
     if isinstance(plan, NoFit):
         raise NeverFits(f"{plan.message} ({plan.reason.value})", hint=plan.hint)
     _check_names(snapshot, job, declared_targets(plan))
