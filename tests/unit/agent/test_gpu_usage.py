@@ -34,10 +34,28 @@ class Nvml:
     def nvmlDeviceGetMemoryInfo(self, device: int) -> Any:  # noqa: N802
         return SimpleNamespace(used=1000 + device)
 
+    def nvmlDeviceGetPowerUsage(self, device: int) -> int:  # noqa: N802
+        """Milliwatts."""
+        return 100_000 * device
+
 
 def test_devices_are_added_up_and_their_utilization_is_the_mean() -> None:
     usage = GpuUsage(Nvml)
-    assert usage.read(["1", "GPU-7f"]) == {"gpu_percent": 20.0, "gpu_memory_bytes": 2004.0}
+    assert usage.read(["1", "GPU-7f"]) == {
+        "gpu_percent": 20.0,
+        "gpu_memory_bytes": 2004.0,
+        "gpu_watts": 400.0,
+    }
+
+
+def test_devices_that_do_not_report_their_power_are_measured_without_it() -> None:
+    class Virtual(Nvml):
+        def nvmlDeviceGetPowerUsage(self, device: int) -> int:  # noqa: N802
+            raise RuntimeError("Not Supported")
+
+    usage = GpuUsage(Virtual)
+    for _ in range(2):
+        assert usage.read(["1"]) == {"gpu_percent": 10.0, "gpu_memory_bytes": 1001.0}
 
 
 def test_without_gpus_nothing_is_loaded_and_without_nvml_nothing_is_known() -> None:

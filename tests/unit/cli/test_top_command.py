@@ -47,11 +47,11 @@ def test_without_a_terminal_it_is_one_table(world: World) -> None:
     assert (code, err) == (0, "")
     headers, row = out.splitlines()
     assert headers.split() == [
-        "ID", "NAME", "STATE", "GPUS", "GPU%", "GPU", "MEM", "CPU", "MEMORY", "LIMIT", "STEP",
-        "STEPS/S",
+        "ID", "NAME", "STATE", "GPUS", "GPU%", "GPU", "MEM", "WATTS", "CPU", "MEMORY", "LIMIT",
+        "STEP", "STEPS/S",
     ]  # fmt: skip
     assert row.split()[0] == APPLICATION
-    assert "87    -        -    1.0 GiB  25% of 4.0 GiB  5     -" in row
+    assert "87    -        -      -    1.0 GiB  25% of 4.0 GiB  5     -" in row
 
 
 def test_the_tasks_of_one_job(world: World) -> None:

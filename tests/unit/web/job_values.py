@@ -42,6 +42,7 @@ from yarnam.errors import Blame
 USAGE = {
     "cpu_cores": 3.25, "memory_bytes": 3.0 * 2**30, "read_bytes_per_s": 5.0 * 2**20,
     "written_bytes_per_s": 0.0, "gpu_percent": 97.0, "gpu_memory_bytes": 70.0 * 2**30,
+    "gpu_watts": 312.4,
 }  # fmt: skip
 NOW_S = 1_700_000_000.0
 APPLICATION = "application_1700000000000_0042"

@@ -39,7 +39,7 @@ def test_a_running_job_shows_what_it_does_and_where() -> None:
         "tokens_per_s", "n3.example", "/rack1", "6-7", "4 nodes in 2 racks", "4 s (slow)",
         "a node was lost", "in progress", "90% of 16m40s was training", "2 GPU hours",
         "of step 400", "bad.example", "CUDA failure", "gang launched", "1 to 3",
-        "3.2 cores", "3.0 GiB", "5.0 MiB/s", "97%, 70.0 GiB",
+        "3.2 cores", "3.0 GiB", "5.0 MiB/s", "97%, 70.0 GiB, 312 W",
     ):  # fmt: skip
         assert text in shown, text
 

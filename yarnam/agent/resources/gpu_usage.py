@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from yarnam.core.model.metrics import GPU_MEMORY_BYTES, GPU_PERCENT
+from yarnam.core.model.metrics import GPU_MEMORY_BYTES, GPU_PERCENT, GPU_WATTS
 
 log = logging.getLogger("yarnam.agent")
 
@@ -37,9 +37,10 @@ class GpuUsage:
         self._is_loaded = False
 
     def read(self, ids: Sequence[str]) -> dict[str, float]:
-        """Mean utilization (in percent of the time, by NVML's own window) and used memory of these
-        devices, by the names of ``yarnam.wire.protocol.USAGE_METRICS``; empty if they are not
-        known. ``ids``: as in CUDA_VISIBLE_DEVICES, indexes or UUIDs."""
+        """Mean utilization (in percent of the time, by NVML's own window), used memory and, where
+        the devices report it, the power that they draw (in watts), by the names of
+        ``yarnam.wire.protocol.USAGE_METRICS``; empty if they are not known. ``ids``: as in
+        CUDA_VISIBLE_DEVICES, indexes or UUIDs."""
         if not self._is_loaded:
             self._is_loaded = True
             self._nvml = self._load() if ids else None
@@ -54,7 +55,17 @@ class GpuUsage:
             log.warning("GPUs are no longer measured: %s", error)
             self._nvml = None
             return {}
-        return {GPU_PERCENT: sum(percent) / len(percent), GPU_MEMORY_BYTES: float(sum(memory))}
+        found = {GPU_PERCENT: sum(percent) / len(percent), GPU_MEMORY_BYTES: float(sum(memory))}
+        watts = _watts(nvml, devices)
+        return found if watts is None else {**found, GPU_WATTS: watts}
+
+
+def _watts(nvml: ModuleType, devices: Sequence[object]) -> float | None:
+    """The sum; ``None`` if one of them does not report it, as virtual and old ones do not."""
+    try:
+        return sum(nvml.nvmlDeviceGetPowerUsage(one) for one in devices) / 1000.0
+    except Exception:  # noqa: BLE001 - pynvml has a class for each of NVML's errors
+        return None
 
 
 def _device(nvml: ModuleType, ident: str) -> object:

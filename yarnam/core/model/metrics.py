@@ -50,9 +50,11 @@ SDK_METRICS = frozenset(
 CPU_CORES, MEMORY_BYTES = "cpu_cores", "memory_bytes"
 READ_RATE, WRITE_RATE = "read_bytes_per_s", "written_bytes_per_s"
 GPU_PERCENT, GPU_MEMORY_BYTES = "gpu_percent", "gpu_memory_bytes"
+GPU_WATTS = "gpu_watts"
 LOG_BYTES = "log_bytes"
 USAGE_METRICS = (
     *(CPU_CORES, MEMORY_BYTES, READ_RATE, WRITE_RATE, LOG_BYTES, GPU_PERCENT, GPU_MEMORY_BYTES),
+    GPU_WATTS,
 )
 """The metrics that the agent itself measures of a process and its children; of their GPUs if NVML
 is available. They travel with the metrics that the process reports, and replace those of the same

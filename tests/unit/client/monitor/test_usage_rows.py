@@ -30,7 +30,7 @@ def test_a_job_is_the_sum_of_its_tasks_and_the_mean_of_its_gpus() -> None:
         task("a", (0, 1, 2), gpu_ids=("0", "1", "2"), memory_limit_bytes=1000,
              usage=used(gpu_percent=40, memory_bytes=100, cpu_cores=1)),
         task("b", (3,), gpu_ids=("0",), memory_limit_bytes=1000,
-             usage=used(gpu_percent=80, memory_bytes=300, gpu_memory_bytes=7)),
+             usage=used(gpu_percent=80, memory_bytes=300, gpu_memory_bytes=7, gpu_watts=50)),
         task("c", (4,), gpu_ids=("1",), memory_limit_bytes=1000),
     )  # fmt: skip
     use = job_use(LiveJob(status(tasks=tasks, at_s=1.0), 1.0), 2.0)
@@ -38,6 +38,7 @@ def test_a_job_is_the_sum_of_its_tasks_and_the_mean_of_its_gpus() -> None:
     assert use.gpu_percent == 50.0
     assert (use.memory_bytes, use.memory_limit_bytes, use.memory_share) == (400, 2000, 0.2)
     assert (use.cpu_cores, use.gpu_memory_bytes, use.step) == (1, 7, None)
+    assert use.gpu_watts == 50
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])

@@ -25,7 +25,7 @@ ONCE_LIMIT_S = 10.0
 """For all jobs to answer: one that does not takes 4 s to be given up, and a few of them are asked
 at a time."""
 
-ORDERS = ("name", "gpu", "gpu-memory", "cpu", "memory", "step", "rate")
+ORDERS = ("name", "gpu", "gpu-memory", "power", "cpu", "memory", "step", "rate")
 """As ``UsageOrder``, which need not be loaded for ``--help``."""
 
 

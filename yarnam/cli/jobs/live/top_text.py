@@ -70,6 +70,7 @@ def _age(row: JobUse) -> str:
 _FIGURES = (
     Column("GPU%", lambda row: _number(row.gpu_percent, ".0f")),
     Column("GPU MEM", lambda row: _size(row.gpu_memory_bytes), 4),
+    Column("WATTS", lambda row: _number(row.gpu_watts, ".0f"), 3),
     Column("CPU", lambda row: _number(row.cpu_cores, ".1f"), 3),
     Column("MEMORY", lambda row: _size(row.memory_bytes), 2),
     Column("LIMIT", _limit, 6),

@@ -9,7 +9,13 @@ from enum import Enum
 
 from yarnam.client.monitor.live.live_jobs import LiveJob
 from yarnam.core.model.job_status import JobState, TaskStatus
-from yarnam.core.model.metrics import CPU_CORES, GPU_MEMORY_BYTES, GPU_PERCENT, MEMORY_BYTES
+from yarnam.core.model.metrics import (
+    CPU_CORES,
+    GPU_MEMORY_BYTES,
+    GPU_PERCENT,
+    GPU_WATTS,
+    MEMORY_BYTES,
+)
 
 STALE_S = 10.0
 """Figures of this age are shown with it: a job that answers is read every other second."""
@@ -31,6 +37,7 @@ class JobUse:
     gpu_percent: float | None = None
     """The mean of all its GPUs."""
     gpu_memory_bytes: float | None = None
+    gpu_watts: float | None = None
     cpu_cores: float | None = None
     memory_bytes: float | None = None
     memory_limit_bytes: float | None = None
@@ -55,6 +62,7 @@ class UsageOrder(Enum):
     NAME = "name"
     GPU = "gpu"
     GPU_MEMORY = "gpu-memory"
+    POWER = "power"
     CPU = "cpu"
     MEMORY = "memory"
     STEP = "step"
@@ -80,6 +88,7 @@ def _figure(row: JobUse, order: UsageOrder) -> float | None:
     figures = {
         UsageOrder.GPU: row.gpu_percent,
         UsageOrder.GPU_MEMORY: row.gpu_memory_bytes,
+        UsageOrder.POWER: row.gpu_watts,
         UsageOrder.CPU: row.cpu_cores,
         UsageOrder.MEMORY: row.memory_share,
         UsageOrder.STEP: row.step,
@@ -102,6 +111,7 @@ def job_use(job: LiveJob, now_s: float) -> JobUse:
         gpus=sum(task.gpus for task in tasks),
         gpu_percent=sum(share * gpus for share, gpus in measured) / weight if weight else None,
         gpu_memory_bytes=_sum(task.gpu_memory_bytes for task in tasks),
+        gpu_watts=_sum(task.gpu_watts for task in tasks),
         cpu_cores=_sum(task.cpu_cores for task in tasks),
         memory_bytes=_sum(task.memory_bytes for task in tasks),
         memory_limit_bytes=_sum(
@@ -144,6 +154,7 @@ def _task_use(job: LiveJob, task: TaskStatus) -> JobUse:
         gpus=len(task.gpu_ids),
         gpu_percent=usage.get(GPU_PERCENT),
         gpu_memory_bytes=usage.get(GPU_MEMORY_BYTES),
+        gpu_watts=usage.get(GPU_WATTS),
         cpu_cores=usage.get(CPU_CORES),
         memory_bytes=usage.get(MEMORY_BYTES),
         memory_limit_bytes=None if limit is None else float(limit),
