@@ -23,11 +23,14 @@ from yarnam.client.functions.job_array import JobArray, job_of
 from yarnam.client.job import Job
 from yarnam.client.monitor.job_history import JobHistory
 from yarnam.client.monitor.live.job_follower import Poll, WaitLimit
+from yarnam.client.monitor.sessions.task_choice import ChosenTask
 from yarnam.client.queues.chosen_policies import ChosenPolicies
 from yarnam.client.site import Site
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.session_parts import SessionKind, SessionPart, WindowSize
 from yarnam.core.policies.scheduling_policy import Policy
+from yarnam.ports.task_sessions import TaskSession
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -106,6 +109,35 @@ def _streamed(
     return call
 
 
+class AsyncTaskSession(_Twin[TaskSession]):
+    """A session in a task, for asyncio; see ``TaskSession``. ``async with`` closes it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __aiter__(self) -> AsyncIterator[SessionPart]:
+        return _iterate(iter(self._plain))
+
+    async def send(self, data: bytes) -> bool:
+        """As ``TaskSession.send``: waits as long as the task reads nothing."""
+        return await _in_own_thread(partial(self._plain.send, data))
+
+    async def end_data(self) -> None:
+        await self._threads.call(self._plain.end_data)
+
+    async def resize(self, window: WindowSize) -> None:
+        await self._threads.call(self._plain.resize, window)
+
+    async def send_signal(self, number: int) -> None:
+        await self._threads.call(self._plain.send_signal, number)
+
+    async def close(self) -> None:
+        await self._threads.call(self._plain.close)
+
+
 class AsyncJob(_Twin[Job]):
     """One job, for asyncio; see ``Job``."""
 
@@ -156,6 +188,13 @@ class AsyncJob(_Twin[Job]):
             if (verdict := limit.verdict(poll)) is not None:
                 return verdict
             await asyncio.sleep(min(_pause_s(poll), limit.left_s))
+
+    async def open_session(
+        self, task: ChosenTask, kind: SessionKind = SessionKind.EXEC, **more: Any
+    ) -> AsyncTaskSession:
+        """As ``Job.open_session``."""
+        opened = await self._threads.call(partial(self._plain.open_session, task, kind, **more))
+        return AsyncTaskSession(opened, self._threads)
 
     record = _awaited(Job.record)
     status = _awaited(Job.status)

@@ -27,12 +27,14 @@ from yarnam.client.functions.function_executor import Executor
 from yarnam.client.functions.function_job import FunctionJob
 from yarnam.client.functions.job_array import JobArray
 from yarnam.client.monitor.job_history import JobHistory
+from yarnam.client.monitor.sessions.task_choice import ChosenTask
 from yarnam.client.queues.chosen_policies import ChosenPolicies
 from yarnam.client.user_paths import new_key
 from yarnam.core.accounting.job_summary import HistoryFilter
 from yarnam.core.model.events import CancelRequested, JobStarted
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import VerdictKind
+from yarnam.core.model.session_parts import EndKind, SessionData, SessionEnd, WindowSize
 from yarnam.core.policies.policy_registry import NAMES
 from yarnam.errors import UsageError, UserFailed
 from yarnam.wire.codec import encode
@@ -172,7 +174,7 @@ async def test_the_history_of_ended_jobs(world: World, monkeypatch: pytest.Monke
     [
         (Client, AsyncClient, {"site"}),  # The adapters, which block.
         # One asks and sleeps by itself, the other one is a stream that blocks.
-        (Job, AsyncJob, {"follower", "open_session"}),
+        (Job, AsyncJob, {"follower"}),
         (JobHistory, AsyncHistory, set[str]()),
         (JobArray, AsyncArray, {"futures"}),
         (Executor, AsyncExecutor, set[str]()),
@@ -202,3 +204,23 @@ async def test_policies_of_queues(world: World) -> None:
             await client.policies.of("root.dl")
         with pytest.raises(UsageError, match="unknown policy 'tiresia'"):
             await client.policies.choose("root.dl", "tiresia")
+
+
+async def test_a_session_in_a_task(world: World) -> None:
+    world.job(key=KEY)
+    end = SessionEnd(EndKind.EXITED)
+    world.line.session_parts = [SessionData(b"out"), end]
+    async with AsyncClient(site=world.site) as client:
+        job = await client.job(APPLICATION)
+        task = ChosenTask("worker-0", "a1.worker-0", 0)
+        async with await job.open_session(task, command=(b"cat",)) as session:
+            assert await session.send(b"typed")
+            await session.resize(WindowSize(80, 24))
+            await session.send_signal(2)
+            await session.end_data()
+            parts = [part async for part in session]
+    [plain] = world.line.sessions
+    assert parts == [SessionData(b"out"), end]
+    assert (bytes(plain.sent), plain.signals, plain.has_ended_data) == (b"typed", [2], True)
+    assert plain.windows == [WindowSize(80, 24)]
+    assert plain.closed
