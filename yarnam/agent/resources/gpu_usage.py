@@ -63,7 +63,7 @@ class GpuUsage:
 def _watts(nvml: ModuleType, devices: Sequence[object]) -> float | None:
     """The sum; ``None`` if one of them does not report it, as virtual and old ones do not."""
     try:
-        return sum(nvml.nvmlDeviceGetPowerUsage(one) for one in devices) / 1000.0
+        return float(sum(nvml.nvmlDeviceGetPowerUsage(one) for one in devices)) / 1000.0
     except Exception:  # noqa: BLE001 - pynvml has a class for each of NVML's errors
         return None
 
