@@ -19,6 +19,7 @@ from yarnam.core.accounting.ledger import account_all
 from yarnam.core.accounting.philly import philly_job
 from yarnam.core.accounting.usage import usage
 from yarnam.core.model.events import TrainingReported
+from yarnam.core.model.job_spec import ElasticSpec
 from yarnam.core.model.job_status import Use
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.wire.codec import decode, encode
@@ -61,6 +62,11 @@ def test_the_record_has_the_speed_of_each_run() -> None:
     ended = Verdict(VerdictKind.CANCELLED, 93, "killed", decided_at_s=T0 + 80)
     [size] = history_record(play.spec, gang, accounts, ended, FACTS).sizes
     assert size == MeasuredSize(2, 4, 4, 0.25, 0.2, 1000)
+    [role] = play.spec.roles
+    live = replace(
+        play.spec, roles=(replace(role, min_tasks=1),), elastic=ElasticSpec(restart=False)
+    )
+    assert history_record(live, gang, accounts, ended, FACTS).sizes == ()
 
 
 def test_a_job_whose_am_was_lost_ends_when_yarn_says() -> None:

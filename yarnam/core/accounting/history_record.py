@@ -205,7 +205,10 @@ def history_record(
 
 
 def measured_sizes(job: JobSpec, runs: Sequence[TrainingRun]) -> tuple[MeasuredSize, ...]:
-    """The speeds of the last runs that were long enough to show one."""
+    """The speeds of the last runs that were long enough to show one. A gang that is resized in
+    place has none: its run has no one size."""
+    if job.resizes_in_place:
+        return ()
     found = (_measured(job, run) for run in runs[-MAX_RUNS:])
     return tuple(size for size in found if size is not None)
 
