@@ -85,8 +85,9 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _ALLOWED:
             return super().find_class(module, name)
-        if module == "builtins" and name == "getattr":
-            return _member  # how some versions of Python pickle members of an Enum
+        # How some versions of Python pickle members of an Enum; old protocols have Python 2's name.
+        if module in ("builtins", "__builtin__") and name == "getattr":
+            return _member
         if module == "torch":
             torch: Any = sys.modules["torch"]
             found = vars(torch).get(name)

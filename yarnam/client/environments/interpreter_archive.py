@@ -39,6 +39,9 @@ FORMAT = 2
 PLATFORM_FILE = "platform"
 """``x86_64 35``: the machine, and the N of the GLIBC_2.N that it needs at least."""
 
+DEBIAN_SCHEME = "posix_local"
+"""The name of the layout in ``sysconfig``, by Debian's patch of Python 3.10 and later."""
+
 COMPILE_LIMIT_S = 300.0
 """The time to compile the standard library: some seconds on a quiet machine."""
 
@@ -70,6 +73,7 @@ class Interpreter:
     def key(self) -> str:
         """The same for the same build of Python, wherever it is installed."""
         parts = sorted(f"{path.name} {path.stat().st_size}" for path in self.dynload.glob("*.so"))
+        parts += [DEBIAN_SCHEME] if has_debian_layout(self.stdlib) else []
         text = "\n".join([f"{FORMAT} {self.machine} {self.build}", *parts])
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
@@ -137,9 +141,28 @@ def copy_interpreter(interpreter: Interpreter, tree: Path) -> None:
     set_run_path(copied, "$ORIGIN")
     for alias in ("python", "python3"):
         (program.parent / alias).symlink_to(program.name)
+    if has_debian_layout(stdlib):
+        _link_debian_layout(tree, interpreter.name)
     glibc = least_glibc([program, *modules, *copied])
     (tree / PLATFORM_FILE).write_text(f"{interpreter.machine} {glibc}\n")
     compile_tree(program, stdlib)
+
+
+def has_debian_layout(stdlib: Path) -> bool:
+    """Whether this Python installs packages to ``local/lib/python3.X/dist-packages`` and looks for
+    them there: that of Debian and Ubuntu, outside of virtual environments."""
+    try:
+        return DEBIAN_SCHEME in (stdlib / "sysconfig.py").read_text(errors="replace")
+    except OSError:  # a package since Python 3.14
+        return any(DEBIAN_SCHEME in path.read_text() for path in stdlib.glob("sysconfig/*.py"))
+
+
+def _link_debian_layout(tree: Path, name: str) -> None:
+    """Let installers and the interpreter find the usual places under Debian's names."""
+    packages = tree / "local" / "lib" / name / "dist-packages"
+    packages.parent.mkdir(parents=True)
+    packages.symlink_to(f"../../../lib/{name}/site-packages")
+    (tree / "local" / "bin").symlink_to("../bin")
 
 
 def compile_tree(program: Path, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -16,8 +17,14 @@ from pathlib import Path
 import pytest
 
 from hdfs_utils.transfer import NoProgress
-from yarnam.client.environments import package_installer
+from yarnam.client.environments import package_installer, packed_environment
+from yarnam.client.environments.interpreter_archive import (
+    Interpreter,
+    has_debian_layout,
+    interpreter_from,
+)
 from yarnam.client.environments.packed_environment import Recipe, build_environment, recipe_of
+from yarnam.client.environments.programs import interpreter_facts
 from yarnam.client.environments.requirement_files import (
     RequirementLine,
     lines_named_in,
@@ -93,6 +100,32 @@ def key_of(kind: PackSource, path: Path) -> str:
 def test_requirements_become_an_environment_that_runs_anywhere(
     requirements: Path, tmp_path: Path
 ) -> None:
+    environment = made(PackSource.REQUIREMENTS, requirements, tmp_path)
+    assert run(environment, "python", "-c", "import tiny; tiny.main()") == str(environment)
+    assert run(environment, "tiny-run") == str(environment)
+
+
+def system_python() -> Interpreter | None:
+    """Debian's or Ubuntu's, which has another layout; ``None`` on other systems."""
+    program = "/usr/bin/python3"
+    if not Path(program).exists():
+        return None
+    command = [program, "-I", interpreter_facts.__file__]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return None
+    found = interpreter_from(json.loads(done.stdout))
+    return found if has_debian_layout(found.stdlib) else None
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(system_python() is None, reason="the system's Python has the usual layout")
+def test_requirements_are_found_by_debians_python(
+    requirements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = system_python()
+    assert python is not None
+    monkeypatch.setattr(packed_environment, "own_interpreter", lambda: python)
     environment = made(PackSource.REQUIREMENTS, requirements, tmp_path)
     assert run(environment, "python", "-c", "import tiny; tiny.main()") == str(environment)
     assert run(environment, "tiny-run") == str(environment)
