@@ -26,6 +26,7 @@ from hdfs_utils.checkpoints.format.manifest import Checkpoint, copy_of_metadata
 from hdfs_utils.checkpoints.format.reader import OpenCheckpoint, read_all
 from hdfs_utils.checkpoints.format.shard_file import Identity
 from hdfs_utils.checkpoints.format.values import Source, Value, sources
+from hdfs_utils.checkpoints.memory.memory_client import CheckpointMemory, HeldShard
 from hdfs_utils.checkpoints.retention import Retention
 from hdfs_utils.checkpoints.spool import Spool
 from hdfs_utils.concurrency.retry import retry
@@ -98,11 +99,16 @@ class Checkpointer:
         background: ``save`` returns as soon as the values are copied in memory; at most one save
             is behind.
         spool: where shards wait while the storage is unavailable; without one such a save fails.
+        memory: where each save stays as well, and restores look first.
         limits: for all waits.
         start: which checkpoint to start from.
         fs: where; by default the file system of ``directory``.
         report: called for each checkpoint that is skipped; by default it logs a warning.
         while_saving: made and entered by the thread that saves, for as long as it has work.
+
+    Attributes:
+        read_from: bytes that the last restore read, by where they came from: ``memory`` of this
+            node, a ``peer``'s, the ``storage``.
 
     Raises:
         ValueError: a group without a common token, or a rank that is not in it.
@@ -118,6 +124,7 @@ class Checkpointer:
         retention: Retention | None = None,
         background: bool = False,
         spool: Spool | None = None,
+        memory: CheckpointMemory | None = None,
         limits: Limits | None = None,
         start: StartPoint = NEWEST,
         fs: FileSystem | None = None,
@@ -136,6 +143,8 @@ class Checkpointer:
         self.root = self.fs.own_path(directory)
         self._background = background
         self._spool = spool
+        self._memory = memory
+        self.read_from: Counter[str] = Counter()
         self._start = start
         self._report = report
         self._while_saving = while_saving
@@ -199,7 +208,14 @@ class Checkpointer:
         # At most one behind, and its memory is free to be used again.
         self._wait(lambda: all(saving.is_ours for saving in self._savings), None)
         self._raise_failure()
-        saving = SaveOperation(plan, self._staging.copy(given) if self._background else given)
+        held = self.hold(plan, given)
+        if held is not None:
+            held.fill(changing_only=True)
+            given = list(held.sources)
+        copied_sources = self._staging.copy(given) if self._background else given
+        if held is not None:
+            held.sources = tuple(copied_sources)
+        saving = SaveOperation(plan, copied_sources, held=held)
         self._submit(saving)
         if self._background:
             return None
@@ -240,9 +256,19 @@ class Checkpointer:
         fence = self._observed() if self._token.is_anonymous else self.enter()
         number, self._restores = self._restores, self._restores + 1
         work = restore_operation.RestoreOperation(
-            fence, self.rank, self.world_size, self._start, self.limits, self._report, accept
-        )
-        return work.run(number, read)
+            fence, self.rank, self.world_size, self._start, self.limits, self._report, accept,
+            self._memory,
+        )  # fmt: skip
+        found = work.run(number, read)
+        self.read_from = work.read_from
+        if found is not None and self._memory is not None:
+            read_from = ", ".join(f"{size} from {name}" for name, size in work.read_from.items())
+            _log.info("step %d is restored; bytes read: %s", found[0].step, read_from or "none")
+        return found
+
+    def hold(self, plan: SaveSpec, given: Sequence[Source]) -> HeldShard | None:
+        """Memory for a shard; None if saves do not stay in memory, or this one cannot."""
+        return self._memory.hold(plan.key, plan.identity, given) if self._memory else None
 
     def load(self) -> tuple[Checkpoint, dict[str, Any]] | None:
         """Restore everything: arrays as arrays, the rest as bytes."""
@@ -410,8 +436,7 @@ class Checkpointer:
                 self.clear_after(saving)
         except BaseException as error:  # noqa: BLE001 - raised by the next call of the owner
             with self._changed:  # who sees that it is over sees why
-                saving.is_over = saving.is_ours = True
-                saving.sources = ()
+                saving.forget()
                 self._failed = self._failed or error
             self._forget(saving)
         if saving.is_over:

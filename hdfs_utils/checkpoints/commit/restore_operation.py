@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar, Union
 
 from hdfs_utils import uri as uris
@@ -22,6 +23,7 @@ from hdfs_utils.checkpoints.commit.save_operation import Limits
 from hdfs_utils.checkpoints.format import layout
 from hdfs_utils.checkpoints.format.manifest import Checkpoint
 from hdfs_utils.checkpoints.format.reader import OpenCheckpoint
+from hdfs_utils.checkpoints.memory.memory_client import CheckpointMemory, ShardCopies
 from hdfs_utils.concurrency.retry import retry
 from hdfs_utils.errors import CorruptData, HdfsError, NotFound, PermissionDenied, Unavailable
 from hdfs_utils.filesystem import FileSystem
@@ -81,6 +83,9 @@ class RestoreOperation:
     limits: Limits
     report: Report
     accept: Callable[[Checkpoint], bool] = lambda checkpoint: True
+    memory: CheckpointMemory | None = None
+    read_from: Counter[str] = field(default_factory=Counter)
+    """Bytes read, by where they came from."""
 
     def run(self, number: int, read: Callable[[OpenCheckpoint], T]) -> tuple[Checkpoint, T] | None:
         """See :meth:`Checkpointer.restore`. ``number``: which restore of this process."""
@@ -138,7 +143,11 @@ class RestoreOperation:
                 catalog.wait_while_hidden(fs, path)
                 checkpoint = catalog.read_manifest(fs, path)
                 catalog.check_shards(fs, checkpoint)
-                return checkpoint, read(OpenCheckpoint(fs, checkpoint))
+                with self._copies(checkpoint) as copies:
+                    opened = OpenCheckpoint(fs, checkpoint, copies)
+                    value = read(opened)
+                self.read_from.update(opened.read_from)
+                return checkpoint, value
 
         try:
             checkpoint, value = retry(once, self.limits.patience_s)
@@ -149,6 +158,17 @@ class RestoreOperation:
                 return None, [], error
             raise
         return checkpoint, [value], None
+
+    @contextlib.contextmanager
+    def _copies(self, checkpoint: Checkpoint) -> Iterator[ShardCopies | None]:
+        if self.memory is None:
+            yield None
+            return
+        fence = self.fence
+        with contextlib.closing(
+            ShardCopies(self.memory, f"{fence.fs.uri}{fence.root}", checkpoint)
+        ) as copies:
+            yield copies
 
     def _voted(self, agreement_round: AgreementRound, problem: Problem | None) -> str:
         mine = GOOD

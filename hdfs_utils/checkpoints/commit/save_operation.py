@@ -16,6 +16,8 @@ from hdfs_utils.checkpoints.format import manifest as mf
 from hdfs_utils.checkpoints.format.manifest import Checkpoint
 from hdfs_utils.checkpoints.format.shard_file import Identity, WrittenShard
 from hdfs_utils.checkpoints.format.values import Source
+from hdfs_utils.checkpoints.memory.copy_messages import CopyKey
+from hdfs_utils.checkpoints.memory.memory_client import HeldShard
 from hdfs_utils.checkpoints.spool import Spool
 from hdfs_utils.concurrency.retry import BACKOFF, is_transient, retry
 from hdfs_utils.concurrency.worker_pool import WorkerPool
@@ -53,6 +55,10 @@ class SaveSpec:
     @property
     def path(self) -> str:
         return uris.join(self.fence.root, self.name)
+
+    @property
+    def key(self) -> CopyKey:
+        return CopyKey(f"{self.fence.fs.uri}{self.fence.root}", self.name, self.identity.file)
 
     def note(self, until_s: float) -> dict[str, Any]:
         """All that another process needs to continue this save, for JSON; ``until_s``: when it is
@@ -101,6 +107,7 @@ class SaveOperation:
         sources: let go of when they are written.
         is_ours: whether this rank's shard is written or spooled: its memory may be used again.
         spooled: where it waits on the local disk.
+        held: its place in memory, which the sources are read from.
         committed: the checkpoint, on rank 0, when it exists.
         is_over: nothing is left to do here.
     """
@@ -109,6 +116,7 @@ class SaveOperation:
     sources: Sequence[Source]
     is_ours: bool = False
     spooled: Path | None = None
+    held: HeldShard | None = None
     committed: Checkpoint | None = None
     is_over: bool = False
     deadline_s: float = 0.0
@@ -120,6 +128,10 @@ class SaveOperation:
     def write(self, limits: Limits, spool: Spool | None, trouble: Callable[[str], None]) -> None:
         """Write this rank's shard; spool it if the storage is unavailable for too long."""
         plan = self.plan
+        chunks: tuple[int, ...] | None = None
+        if self.held is not None:
+            self.held.fill(changing_only=False)
+            self.sources = self.held.sources
 
         def note_failure(error: HdfsError, spent_s: float) -> None:
             if self.last_trouble is None:
@@ -127,7 +139,7 @@ class SaveOperation:
             self.last_trouble = error
 
         try:
-            retry(self._write_once, limits.patience_s, on_failure=note_failure)
+            chunks = retry(self._write_once, limits.patience_s, on_failure=note_failure)
         except HdfsError as error:
             if spool is None or not is_transient(error):
                 raise
@@ -140,14 +152,23 @@ class SaveOperation:
             )
         else:
             self.deadline_s = time.monotonic() + limits.commit_s
+        if self.held is not None:
+            self.held.seal(chunks)
         self.sources = ()
         self.is_ours = True
 
-    def _write_once(self) -> None:
+    def forget(self) -> None:
+        """It has failed: let go of what it holds."""
+        self.is_over = self.is_ours = True
+        self.sources = ()
+        if self.held is not None:
+            self.held.abandon()
+
+    def _write_once(self) -> tuple[int, ...]:
         plan = self.plan
         # Asked first: who was fenced must not fill the disk.
         plan.fence.check()
-        shard_file.write(plan.fence.fs, plan.path, plan.identity, self.sources)
+        return shard_file.write(plan.fence.fs, plan.path, plan.identity, self.sources)
 
     def advance(self, limits: Limits, spool: Spool | None) -> None:
         """One step towards the end, if its time has come; never waits.

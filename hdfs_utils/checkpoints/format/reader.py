@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hdfs_utils import uri as uris
 from hdfs_utils.checkpoints.format.manifest import (
@@ -27,8 +29,21 @@ from hdfs_utils.protocols.checksums import crc32c
 if TYPE_CHECKING:
     import numpy as np
 
+STORAGE = "storage"
+"""Where bytes came from that are not of a copy."""
+
 # Bytes of one task of one thread: large enough that opening the file costs nothing beside it.
 RUN = 8 * CHUNK
+
+
+class Copies(Protocol):
+    """Copies of a checkpoint's shards, for many threads."""
+
+    def open(self, number: int) -> Any:
+        """A reader of a copy of this shard, with its ``source``; None if there is none."""
+
+    def reject(self, number: int, reader: Any) -> None:
+        """What this reader reads is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +58,32 @@ class _Copy:
 class OpenCheckpoint:
     """The values of one checkpoint.
 
+    Args:
+        fs: the storage.
+        checkpoint: its manifest.
+        copies: of its shards, which are read in place of the storage's as long as they are sound.
+
     Attributes:
         checkpoint: its manifest.
-        bytes_read: from the storage until now.
+        read_from: bytes read until now, by where they came from (:data:`STORAGE`, ``memory``...).
     """
 
-    def __init__(self, fs: FileSystem, checkpoint: Checkpoint) -> None:
+    def __init__(
+        self, fs: FileSystem, checkpoint: Checkpoint, copies: Copies | None = None
+    ) -> None:
         self.checkpoint = checkpoint
-        self.bytes_read = 0
+        self.read_from: Counter[str] = Counter()
         self._fs = fs
+        self._copies = copies
         self._lock = threading.Lock()
         self._entries: dict[str, list[Entry]] = {}
         for entry in checkpoint.entries:
             self._entries.setdefault(entry.name, []).append(entry)
+
+    @property
+    def bytes_read(self) -> int:
+        """From the storage until now."""
+        return self.read_from[STORAGE]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -189,7 +217,7 @@ class OpenCheckpoint:
             if copy.stop > copy.start:
                 by_shard.setdefault(number, []).append(copy)
         tasks = [(number, group) for number, found in by_shard.items() for group in _grouped(found)]
-        files = {number: _Readers(self._fs, self._path(number)) for number in by_shard}
+        files = {number: _Readers(partial(self._open, number)) for number in by_shard}
         try:
             WorkerPool(operation="read").run(
                 lambda task: self._run(files[task[0]], task[0], task[1]), tasks
@@ -201,26 +229,42 @@ class OpenCheckpoint:
     def _path(self, number: int) -> str:
         return uris.join(self.checkpoint.path, self.checkpoint.shards[number].file)
 
+    def _open(self, number: int) -> Reader:
+        copy = self._copies.open(number) if self._copies is not None else None
+        return self._fs.open_reader(self._path(number)) if copy is None else copy
+
     def _run(self, readers: _Readers, number: int, group: list[_Copy]) -> None:
         shard = self.checkpoint.shards[number]
-        with readers.lend() as reader:
-            if reader.size != shard.length:
-                message = f"{reader.size} bytes, {shard.length} were saved"
-                raise CorruptData(message, path=self._path(number), operation="load")
-            first, last = group[0].start // CHUNK, -(-max(c.stop for c in group) // CHUNK)
-            reader.seek(first * CHUNK)
+        first, last = group[0].start // CHUNK, -(-max(c.stop for c in group) // CHUNK)
+        with readers.lend() as loan:
             for chunk in range(first, last):
-                data = self._chunk(reader, shard, number, chunk)
+                data = self._chunk(loan, shard, number, chunk)
                 _hand_out(group, memoryview(data), chunk * CHUNK)
 
-    def _chunk(self, reader: Reader, shard: Shard, number: int, chunk: int) -> bytes:
-        data = reader.read(min(CHUNK, shard.data_length - chunk * CHUNK))
-        if crc32c(data) != shard.chunks[chunk]:
-            message = f"bytes from {chunk * CHUNK} on are not those that were saved"
-            raise CorruptData(message, path=self._path(number), operation="load")
+    def _chunk(self, loan: _Loan, shard: Shard, number: int, chunk: int) -> bytes:
+        while True:
+            reader = loan.reader
+            source = getattr(reader, "source", STORAGE)
+            data = self._read_chunk(reader, shard, number, chunk)
+            if crc32c(data) == shard.chunks[chunk]:
+                break
+            if source == STORAGE or self._copies is None:
+                message = f"bytes from {chunk * CHUNK} on are not those that were saved"
+                raise CorruptData(message, path=self._path(number), operation="load")
+            self._copies.reject(number, reader)
+            reader.close()
+            loan.reader = self._open(number)
         with self._lock:
-            self.bytes_read += len(data)
+            self.read_from[source] += len(data)
         return data
+
+    def _read_chunk(self, reader: Reader, shard: Shard, number: int, chunk: int) -> bytes:
+        if reader.size != shard.length:
+            message = f"{reader.size} bytes, {shard.length} were saved"
+            raise CorruptData(message, path=self._path(number), operation="load")
+        if reader.tell() != chunk * CHUNK:
+            reader.seek(chunk * CHUNK)
+        return reader.read(min(CHUNK, shard.data_length - chunk * CHUNK))
 
 
 def read_all(opened: OpenCheckpoint) -> dict[str, Any]:
@@ -232,22 +276,28 @@ def read_all(opened: OpenCheckpoint) -> dict[str, Any]:
     return {name: found[name] for name in opened.names}
 
 
+@dataclass
+class _Loan:
+    """A reader that one thread uses, and may replace."""
+
+    reader: Reader
+
+
 class _Readers:
     """A file's readers, each for one thread at a time."""
 
-    def __init__(self, fs: FileSystem, path: str) -> None:
-        self._fs = fs
-        self._path = path
+    def __init__(self, opener: Callable[[], Reader]) -> None:
+        self._opener = opener
         self._idle: list[Reader] = []
 
     @contextlib.contextmanager
-    def lend(self) -> Iterator[Reader]:
+    def lend(self) -> Iterator[_Loan]:
         """One that nobody else uses."""
-        reader = self._idle.pop() if self._idle else self._fs.open_reader(self._path)
+        loan = _Loan(self._idle.pop() if self._idle else self._opener())
         try:
-            yield reader
+            yield loan
         finally:
-            self._idle.append(reader)
+            self._idle.append(loan.reader)
 
     def close(self) -> None:
         while self._idle:

@@ -20,7 +20,7 @@ from hdfs_utils.checkpoints.format import manifest as mf
 from hdfs_utils.checkpoints.format.manifest import CHUNK, Entry, Shard
 from hdfs_utils.checkpoints.format.values import Source
 from hdfs_utils.errors import AlreadyExists, CorruptData, NotSupported, Unavailable
-from hdfs_utils.filesystem import FileSystem, Writer
+from hdfs_utils.filesystem import FileSystem, Reader, Writer
 from hdfs_utils.protocols.checksums import combine_all, crc32c
 from hdfs_utils.protocols.untrusted import shown
 
@@ -80,12 +80,17 @@ def write_to(writer: Writer, identity: Identity, sources: Sequence[Source]) -> t
     for piece in chunks_of(sources):
         chunks.append(crc32c(piece))
         writer.write(piece)
-    footer = _footer(identity, sources, chunks)
-    writer.write(footer + _TRAILER.pack(len(footer), crc32c(footer), _MAGIC))
+    writer.write(end_of_shard(identity, sources, chunks))
     return tuple(chunks)
 
 
-def _footer(identity: Identity, sources: Sequence[Source], chunks: list[int]) -> bytes:
+def end_of_shard(identity: Identity, sources: Sequence[Source], chunks: Sequence[int]) -> bytes:
+    """Footer and trailer. Their length does not depend on the values of ``chunks``."""
+    footer = _footer(identity, sources, chunks)
+    return footer + _TRAILER.pack(len(footer), crc32c(footer), _MAGIC)
+
+
+def _footer(identity: Identity, sources: Sequence[Source], chunks: Sequence[int]) -> bytes:
     entries, offset = [], 0
     for source in sources:
         entries.append(Entry(source.name, identity.rank, offset, source.length, source.array))
@@ -104,13 +109,16 @@ def _footer(identity: Identity, sources: Sequence[Source], chunks: list[int]) ->
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def write(fs: FileSystem, checkpoint: str, identity: Identity, sources: Sequence[Source]) -> None:
-    """Write a rank's shard: under a temporary name, then renamed. Harmless to repeat.
+def write(
+    fs: FileSystem, checkpoint: str, identity: Identity, sources: Sequence[Source]
+) -> tuple[int, ...]:
+    """Write a rank's shard: under a temporary name, then renamed. Harmless to repeat. Returns the
+    checksums of its chunks.
 
     Raises:
         AlreadyExists: this rank has saved something else under the same name.
     """
-    _publish(
+    return _publish(
         fs, uris.join(checkpoint, identity.file), lambda writer: write_to(writer, identity, sources)
     )
 
@@ -146,14 +154,17 @@ def _spooled_chunks(spooled: Path) -> tuple[int, ...]:
     return found.chunks
 
 
-def _publish(fs: FileSystem, path: str, write: Callable[[Writer], tuple[int, ...]]) -> None:
+def _publish(
+    fs: FileSystem, path: str, write: Callable[[Writer], tuple[int, ...]]
+) -> tuple[int, ...]:
     written: list[tuple[int, ...]] = []
     try:
         fs.write_atomic(path, lambda writer: written.append(write(writer)), overwrite=False)
     except AlreadyExists:
         # Fine where a try before this one got through and its answer was lost.
-        if not written or read_footer(fs, path).shard.chunks != written[0]:
+        if not written or read_footer(fs, path).shard.chunks != written[-1]:
             raise
+    return written[-1]
 
 
 def read_footer(fs: FileSystem, path: str) -> WrittenShard:
@@ -164,19 +175,24 @@ def read_footer(fs: FileSystem, path: str) -> WrittenShard:
         NotFound: the file does not exist.
     """
     with fs.open_reader(path) as reader:
-        length = reader.size
-        reader.seek(max(0, length - _TAIL))
+        return footer_of(reader, path)
+
+
+def footer_of(reader: Reader, path: str) -> WrittenShard:
+    """The same of an open file. Raises CorruptData."""
+    length = reader.size
+    reader.seek(max(0, length - _TAIL))
+    tail = reader.read()
+    if len(tail) < _TRAILER.size:
+        raise _corrupt(path, f"{length} bytes are not a shard")
+    size, crc, magic = _TRAILER.unpack(tail[-_TRAILER.size :])
+    if magic != _MAGIC or size + _TRAILER.size > length:
+        raise _corrupt(path, "its end is not that of a shard")
+    if size > mf.MAX_BYTES:
+        raise _corrupt(path, f"its footer has {size} bytes; at most {mf.MAX_BYTES} are read")
+    if size + _TRAILER.size > len(tail):
+        reader.seek(length - size - _TRAILER.size)
         tail = reader.read()
-        if len(tail) < _TRAILER.size:
-            raise _corrupt(path, f"{length} bytes are not a shard")
-        size, crc, magic = _TRAILER.unpack(tail[-_TRAILER.size :])
-        if magic != _MAGIC or size + _TRAILER.size > length:
-            raise _corrupt(path, "its end is not that of a shard")
-        if size > mf.MAX_BYTES:
-            raise _corrupt(path, f"its footer has {size} bytes; at most {mf.MAX_BYTES} are read")
-        if size + _TRAILER.size > len(tail):
-            reader.seek(length - size - _TRAILER.size)
-            tail = reader.read()
     footer, trailer = tail[-_TRAILER.size - size : -_TRAILER.size], tail[-_TRAILER.size :]
     if crc32c(footer) != crc:
         raise _corrupt(path, "its footer is damaged")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,12 +55,20 @@ make an array of."""
 
 
 @dataclass(frozen=True, slots=True)
+class FileRange:
+    """Bytes of an open file, from ``offset`` on."""
+
+    fd: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """One entry to be: its name, its length in bytes, where they come from, whether they stay."""
 
     name: str
     length: int
-    content: Union[memoryview, Path]
+    content: Union[memoryview, Path, FileRange]
     array: ArrayPart | None = None
     is_frozen: bool = False
 
@@ -67,6 +76,9 @@ class Source:
         """The bytes, in pieces of any size."""
         if isinstance(self.content, memoryview):
             yield self.content
+            return
+        if isinstance(self.content, FileRange):
+            yield from self._of_range(self.content)
             return
         left = self.length
         with self.content.open("rb") as file:
@@ -76,6 +88,14 @@ class Source:
         if left:
             message = f"{self.content} became shorter while it was saved"
             raise InvalidPath(message, path=str(self.content), operation="save")
+
+    def _of_range(self, content: FileRange) -> Iterator[memoryview]:
+        for start in range(0, self.length, _READ):
+            size = min(_READ, self.length - start)
+            data = os.pread(content.fd, size, content.offset + start)
+            if len(data) < size:
+                raise InvalidPath("a file became shorter while it was saved", operation="save")
+            yield memoryview(data)
 
 
 def sources(values: Mapping[str, Value], rank: int, world_size: int) -> list[Source]:

@@ -190,11 +190,23 @@ class DcpWriter(StorageWriter):  # type: ignore[misc]
         return SaveSpec(fence, save.name, identity, save.saved_ms, self._metrics, self._metadata)
 
     def _write(self, plan: SaveSpec, found: list[Source]) -> None:
-        def write() -> None:
-            plan.fence.check()
-            shard_file.write(plan.fence.fs, plan.path, plan.identity, found)
+        held = self._checkpointer.hold(plan, found)
+        if held is not None:
+            held.fill(changing_only=False)
 
-        retry(write, self._checkpointer.limits.patience_s)
+        def write() -> tuple[int, ...]:
+            plan.fence.check()
+            sources = found if held is None else held.sources
+            return shard_file.write(plan.fence.fs, plan.path, plan.identity, sources)
+
+        try:
+            chunks = retry(write, self._checkpointer.limits.patience_s)
+        except BaseException:
+            if held is not None:
+                held.abandon()
+            raise
+        if held is not None:
+            held.seal(chunks)
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
