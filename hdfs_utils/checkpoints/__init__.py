@@ -32,6 +32,7 @@ from hdfs_utils.checkpoints.format.manifest import Checkpoint
 from hdfs_utils.checkpoints.format.reader import OpenCheckpoint, read_all
 from hdfs_utils.checkpoints.format.regions import Region
 from hdfs_utils.checkpoints.format.values import LocalFile, Part, PerRank, Value, files_below
+from hdfs_utils.checkpoints.memory.memory_client import CheckpointMemory
 from hdfs_utils.checkpoints.pruning import PruneDecision, prune_listed
 from hdfs_utils.checkpoints.retention import Best, Retention
 from hdfs_utils.checkpoints.spool import Spool
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 __all__ = [
-    "MANIFEST", "NEWEST", "Best", "Checkpoint", "Checkpointer", "Limits", "LocalFile",
-    "OpenCheckpoint", "Part", "PerRank", "PruneDecision", "Region", "Retention",
+    "MANIFEST", "NEWEST", "Best", "Checkpoint", "CheckpointMemory", "Checkpointer", "Limits",
+    "LocalFile", "OpenCheckpoint", "Part", "PerRank", "PruneDecision", "Region", "Retention",
     "SkippedCheckpoint", "Spool", "StartPoint", "Token", "Value", "files_below", "first_good",
     "latest", "load", "load_arrays", "load_latest", "open_checkpoint", "prune", "read_manifest",
     "save", "save_arrays",

@@ -68,11 +68,12 @@ from yarnam.core.model.metrics import MirrorReport
 from yarnam.errors import Blame, InternalError, YarnamError
 from yarnam.errors.exhaustive import assert_never
 from yarnam.errors.full_disks import disk_full, in_words
-from yarnam.wire.protocol import ENV_JOB_DIR
+from yarnam.wire.protocol import ENV_JOB_DIR, PORT_OF_COPIES
 
 if TYPE_CHECKING:
     import grpc
 
+    from yarnam.agent.data.checkpoint_holder import CheckpointHolder
     from yarnam.agent.data.checkpoint_mirror import CheckpointMirror
     from yarnam.agent.data.input_gateway import InputGateway
     from yarnam.agent.data.input_staging import InputStaging
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
 with on_first_use():
     from yarnam.agent.data import (
         am_lookup,
+        checkpoint_holder,
         checkpoint_mirror,
         checkpoint_trial,
         input_gateway,
@@ -138,6 +140,7 @@ class Agent:
         self._outbox = Outbox(self._metrics_report)
         self._ports = HeldPorts("")
         self._leases: tuple[GpuLease, ...] = ()
+        self._copies: CheckpointHolder | None = None
         self._inputs: InputGateway | None = None
         self._staging: InputStaging | None = None
         self._server: grpc.aio.Server | None = None
@@ -389,6 +392,11 @@ class Agent:
         self._ports.address = self._identity.address
         self._ports.hold(framework_named(job.framework).port_names(job.port_labels, job.processes))
         self._identity.ports = self._ports.numbers
+        if job.keeps_copies:
+            self._copies = checkpoint_holder.CheckpointHolder(
+                self._identity.address, job.memory_bytes, self._pem, environment_of_container()
+            )
+            self._identity.ports[PORT_OF_COPIES] = self._copies.port
 
     async def _lease_gpus(self) -> None:
         settings = self._settings
@@ -555,6 +563,8 @@ class Agent:
         self._take(ae.PortsFreed(serial, used))
 
     async def _plan_processes(self, serial: int, launch: Launch) -> None:
+        if self._copies is not None and launch.processes:
+            await self._copies.begin_launch(launch.processes[0].env)
         self._plans, self._work = await asyncio.to_thread(
             plan_processes,
             self._settings,
@@ -565,6 +575,7 @@ class Agent:
             self._metrics.address,
             self._inputs.address if self._inputs is not None else "",
             self._identity.address,
+            self._copies.address if self._copies is not None else "",
         )
         env = self._plans[0].env if self._plans else {}
         self._python = env.get("YARNAM_PYTHON", "")
@@ -687,6 +698,8 @@ class Agent:
             if self._staging is not None:
                 await _within(self._staging.close(), CLOSE_LIMIT_S)
         await self._spools.close()
+        if self._copies is not None:
+            await self._copies.close()
         if self._mirror is not None:
             await self._mirror.close()
         if not await self._keeper.close():

@@ -156,6 +156,10 @@ class TaskJob(NamedTuple):
     """The server of a job that is a notebook; empty for any other."""
     mirror_max_bytes: int = 0
     """The most that the directory which is kept on HDFS may hold; 0 if nothing limits it."""
+    memory_bytes: int = 0
+    """Of the container."""
+    keeps_copies: bool = False
+    """Checkpoints stay in its memory as well."""
     is_tonys: bool = False
     """The job was written for TonY, which unpacks the environment as ``venv``."""
 
@@ -246,6 +250,9 @@ def _task_job(record: Plain, secrets: Mapping[str, str], role_name: str, service
         is_interactive=bool(job.get("interactive", True)),
         notebook=notebook.get("server", ""),
         mirror_max_bytes=int(notebook.get("max_size_mib", 0)) << 20,
+        memory_bytes=int(size["resources"]["memory_mib"]) << 20,
+        keeps_copies=bool(job["checkpoint"].get("in_memory"))
+        and not (role["service"] or is_pre_run),
         is_tonys=job.get("compat", "") == "tony",
     )
 

@@ -490,7 +490,7 @@ def _check_data(document: Document, problems: Problems) -> None:
         places.append((path, uri))
 
 
-_OF_THE_SDK = ("keep_every", "best", "every", "async", "spool")
+_OF_THE_SDK = ("keep_every", "best", "every", "async", "memory", "spool")
 """Keys of `checkpoint` for code that saves by `yarnam.train.checkpoint`."""
 
 MAX_NAME_BYTES = 255

@@ -295,6 +295,7 @@ def _checkpoint(document: Document) -> job_spec.CheckpointSpec:
         job_spec.CheckpointSpec,
         given,
         in_background=given.async_,
+        in_memory=given.memory,
         best_metric=best.metric if best else "",
         best_mode=best.mode if best else "min",
         best_keep=best.keep if best else 1,

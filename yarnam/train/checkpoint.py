@@ -12,9 +12,9 @@
             if saved.is_due(step + 1) or train.should_stop(step + 1):
                 saved.save(step + 1, {"weights": weights}, metrics={"loss": loss})
 
-Directory, retention, background, spool, the rank and the fencing token come from the job; outside
-of one they have defaults. Unlike the rest of the SDK this needs ``hdfs_utils``, so Python 3.10:
-``pip install yarnam`` into the environment of the training code.
+Directory, retention, background, spool, memory, the rank and the fencing token come from the job;
+outside of one they have defaults. Unlike the rest of the SDK this needs ``hdfs_utils``, so Python
+3.10: ``pip install yarnam`` into the environment of the training code.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def open(  # noqa: A001 - train.checkpoint.open() is the word
         ValueError: no directory is known, or the job keeps files (``checkpoint.mirror``).
         ImportError: ``hdfs_utils`` is not installed.
     """
-    from hdfs_utils.checkpoints import Checkpointer, Spool
+    from hdfs_utils.checkpoints import Checkpointer, CheckpointMemory, Spool
 
     path = checkpoint_directory(directory)
     if path is None:
@@ -67,6 +67,8 @@ def open(  # noqa: A001 - train.checkpoint.open() is the word
         )
     given = {**(_of_spec(spec) if spec else {"spool": Spool(_spool_directory())}), **options}
     given.setdefault("while_saving", lambda: pause("checkpoint"))
+    if holder := setting("checkpoint_memory"):
+        given.setdefault("memory", CheckpointMemory(holder))
     if sharded:
         given.setdefault("rank", rank())
         given.setdefault("world_size", world_size())

@@ -98,6 +98,13 @@ ENV_NODE_GPUS = "YARNAM_NODE_GPUS"
 ENV_NODE_GPU_MODEL = "YARNAM_NODE_GPU_MODEL"
 """Model of those devices, where nvidia-smi is not to be asked."""
 
+PORT_OF_COPIES = "checkpoint-memory"
+"""The port of a task's holder of checkpoints in memory, beside the ports of its processes."""
+ENV_COPY_HOLDERS = "YARNAM_CHECKPOINT_HOLDERS"
+"""host:port of each holder of the gang, with commas: for the agent, not for the processes."""
+ENV_COPY_PEER = "YARNAM_CHECKPOINT_PEER"
+"""The one to which a task's copies go; empty if all tasks are on one node."""
+
 CHECKPOINT_PAUSE = "checkpoint"
 """The pause (``yarnam.train.pause``) of a process that writes a checkpoint: a stop waits for it."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from yarnam.core.frameworks.compat_tony import tony_variables
+from yarnam.core.frameworks.copy_peers import Holder, copy_peers
 from yarnam.core.frameworks.framework import Framework
 from yarnam.core.frameworks.gang_table import GangTable
 from yarnam.core.frameworks.registry import framework_named
@@ -22,7 +23,13 @@ from yarnam.core.model.ids import PRE_RUN_ROLE, TaskId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.wire.input_shares import NO_SHARE_ROLES, all_shares, first_shares
 from yarnam.wire.output_paths import pre_run_checkpoint_path, task_output_path
-from yarnam.wire.protocol import ENV_PRE_RUN, ENV_SDK
+from yarnam.wire.protocol import (
+    ENV_COPY_HOLDERS,
+    ENV_COPY_PEER,
+    ENV_PRE_RUN,
+    ENV_SDK,
+    PORT_OF_COPIES,
+)
 
 
 def variable_name(prefix: str, name: str) -> str:
@@ -153,6 +160,7 @@ class _Environments:
             "YARNAM_ADDRESS": member.placed.address,
         }
         env |= self._places()
+        env |= self._copies(number)
         env |= self._output(str(member.task))
         env[ENV_SDK] = json.dumps(self._sdk(number, local), separators=(",", ":"))
         for name in table.role(number).ports:
@@ -241,3 +249,31 @@ class _Environments:
             # The attempt grows with every launch of the gang, over all lives of the AM.
             env["YARNAM_CHECKPOINT_TOKEN"] = f"{self.table.application}:{self.table.attempt}"
         return env
+
+    def _copies(self, number: int) -> dict[str, str]:
+        """Where the task's agent sends copies of checkpoints, and whom it asks for them."""
+        if not self.table.job.checkpoint.in_memory:
+            return {}
+        holders = ",".join(self._holders.values())
+        return {ENV_COPY_HOLDERS: holders, ENV_COPY_PEER: self._copy_peers.get(number, "")}
+
+    @cached_property
+    def _holders(self) -> dict[int, str]:
+        """Their addresses, by the number of the member."""
+        found = {}
+        for number, member in enumerate(self.table.members):
+            port = dict(member.placed.ports).get(PORT_OF_COPIES)
+            if port is not None:
+                found[number] = joined(member.placed.address, port)
+        return found
+
+    @cached_property
+    def _copy_peers(self) -> dict[int, str]:
+        numbers = tuple(self._holders)
+        placed = [self.table.members[number].placed for number in numbers]
+        peers = copy_peers([Holder(one.rack, one.node) for one in placed])
+        return {
+            number: self._holders[numbers[peer]]
+            for number, peer in zip(numbers, peers, strict=True)
+            if peer is not None
+        }

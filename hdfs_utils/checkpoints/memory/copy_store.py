@@ -95,7 +95,9 @@ class CopyStore:
                 return False
             copy.crc32c = crc32c
             root = copy.key.root
-            whole = {k.order for k, c in self._copies.items() if k.root == root and c.crc32c is not None}
+            whole = {
+                k.order for k, c in self._copies.items() if k.root == root and c.crc32c is not None
+            }
             for order in sorted(whole, reverse=True)[2:]:
                 for key in [k for k in self._copies if k.root == root and k.order == order]:
                     self._drop(self._copies[key])

@@ -84,7 +84,7 @@ def receive_message(connection: ssl.SSLSocket) -> Record:
     (length,) = _LENGTH.unpack(_received(connection, _LENGTH.size))
     if length > MAX_MESSAGE:
         raise MalformedData(f"a message of {length} bytes; at most {MAX_MESSAGE} are read")
-    return decode(_received(connection, length))
+    return decode(bytes(_received(connection, length)))
 
 
 def _received(connection: ssl.SSLSocket, size: int) -> bytearray:
@@ -185,9 +185,7 @@ def check_shard(fd: int, wanted: WantedShard, chunks: list[int]) -> None:
     rest = os.pread(fd, found.data_length - full * CHUNK, full * CHUNK)
     mine = (*chunks[:full], *((crc32c(rest),) if rest else ()))
     if mine != found.chunks or found.crc32c != wanted.crc32c:
-        raise CorruptData(
-            "not the bytes that were saved", path=wanted.key.file, operation="copy"
-        )
+        raise CorruptData("not the bytes that were saved", path=wanted.key.file, operation="copy")
 
 
 def checksum_of(fd: int, key: CopyKey, length: int) -> int:

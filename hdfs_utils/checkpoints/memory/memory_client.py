@@ -31,8 +31,6 @@ from hdfs_utils.uri import name as last_part
 
 _log = logging.getLogger("hdfs_utils.checkpoints")
 
-VARIABLE = "YARNAM_CHECKPOINT_MEMORY"
-
 CALL_S = 10.0
 LEAST_RATE = 50 << 20
 """A call gets as long as its bytes take at this rate besides."""

@@ -148,7 +148,7 @@ class MemoryHolder:
         open_copies: list[MemoryCopy] = []
         try:
             while data := connection.recv(MAX_MESSAGE + 1):
-                fd, answer = -1, {}
+                fd, answer = -1, dict[str, Any]()
                 try:
                     fd, answer = self._answer(decode(data), open_copies)
                 except _TROUBLE as error:

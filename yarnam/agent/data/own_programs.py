@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 async def start_program(
     module: str, *arguments: str, env: Mapping[str, str], stdin: int | None = None,
-    stdout: int | None = None,
+    stdout: int | None = None, pass_fds: Sequence[int] = (),
 ) -> asyncio.subprocess.Process:  # fmt: skip
     """Start ``python -m module``. ``env``: of the container."""
     # -m puts the working directory before everything else, and ours holds the user's files.
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", module, *arguments, env=dict(env), cwd="/", stdin=stdin,
-        stdout=stdout,
+        stdout=stdout, pass_fds=pass_fds,
     )  # fmt: skip
 
 

@@ -58,6 +58,9 @@ _DROPPED = frozenset(
     }
 )
 
+_OF_THE_AGENT = (protocol.ENV_COPY_HOLDERS, protocol.ENV_COPY_PEER)
+"""From the AM to the agent; those of a large gang are too long for an environment."""
+
 
 def stop_file(container: Path) -> Path:
     """Exists once the task is to end: ``yarnam.train.should_stop`` checks for it."""
@@ -80,6 +83,7 @@ def plan_processes(
     metrics_address: str,
     inputs_address: str = "",
     node_address: str = "",
+    holder_address: str = "",
 ) -> tuple[tuple[ProcessPlan, ...], Path]:
     """The processes and their working directory. Writes to the disk; a directory that cannot be
     made is a problem of every process."""
@@ -103,6 +107,7 @@ def plan_processes(
         log_directory=settings.log_directory,
         interface=interface_of(node_address) if node_address else "",
         visible_gpus=visible_gpus(job.runs_as, shares),
+        holder_address=holder_address,
     )
     plans = []
     for process, gpu_ids in zip(launch.processes, shares, strict=True):
@@ -187,6 +192,8 @@ class ProcessContext(NamedTuple):
     """The network interface of the node's address; empty if it is unknown."""
     visible_gpus: tuple[str, ...] = ()
     """The devices that CUDA shows to every process of the task; empty if each sees only its own."""
+    holder_address: str = ""
+    """Where the SDK keeps checkpoints in memory; empty if it does not."""
 
     @property
     def error_file(self) -> Path:
@@ -224,6 +231,8 @@ def process_environment(
     for name, value in interface_environment(context.interface, more).items():
         env.setdefault(name, value)
     env.update(rendezvous)
+    for name in _OF_THE_AGENT:
+        env.pop(name, None)
     env.update(gpu_environment(gpu_ids, context.visible_gpus))
     work = str(context.workspace.directory)
     python_path = (work, env["PYTHONPATH"], str(runtime / "sdk"))
@@ -253,6 +262,7 @@ def _sdk_settings(of_job: str, context: ProcessContext) -> str:
         "metrics_socket": context.metrics_address,
         "request_socket": context.inputs_address,
         "inputs_file": str(inputs_file) if inputs_file.exists() else "",
+        "checkpoint_memory": context.holder_address,
     }
     return json.dumps({**json.loads(of_job), **mine}, separators=(",", ":"))
 

@@ -445,6 +445,10 @@ MIRROR_RESTORE_S = 1800.0
 as localizing may take (`gang.localize_timeout`)."""
 
 
+COPIES_SHARE = 0.5
+"""Of a container's memory: the most that copies of checkpoints take (`checkpoint.memory`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointSpec:
     """Where the training code keeps its checkpoints, and how ``yarnam.train.checkpoint`` does."""
@@ -466,6 +470,8 @@ class CheckpointSpec:
     """How long a checkpoint may wait on the local disk; 0 if none may."""
     spool_max_mib: int = 0
     """The most space of all waiting checkpoints; 0 for as much as leaves a tenth of the disk."""
+    in_memory: bool = False
+    """Each save stays also in the memory of its node and of another one."""
     mirror: str = ""
     """A directory below the working directory whose files the agent keeps as checkpoints, for a
     program that writes them itself; empty if there is none."""

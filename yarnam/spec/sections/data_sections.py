@@ -154,6 +154,10 @@ class Checkpoint(Section):
     """The number of steps between saves, for `is_due(step)`. Default: the code decides."""
     async_: Annotated[bool, Field(alias="async")] = _CHECKPOINT.in_background
     """Write in the background: training waits only for the copy in memory."""
+    memory: bool = _CHECKPOINT.in_memory
+    """Keep each save also in the memory of its node, and a copy of it in that of another node, so
+    that a restart reads it from there. Copies take at most half of each container's memory. See
+    [checkpoints in memory](../how-to/checkpoints.md#checkpoints-in-memory)."""
     restore: Annotated[
         str,
         BeforeValidator(_restore),
