@@ -129,7 +129,7 @@ async def test_a_lost_process_finds_its_checkpoint_in_its_node_s_memory(
         gang = containers(here, job(home), ["127.0.0.1", "127.0.0.2"])
         assert await launched(here, gang) == [{}, {}]
         for attempt in (2, 3):
-            [victim] = [p for p in gang[0].user_processes()]
+            [victim] = gang[0].user_processes()
             os.kill(victim, signal.SIGKILL)
             await stop(here, gang, attempt - 1)
             assert [list(one) for one in await launched(here, gang, attempt)] == [["memory"]] * 2
@@ -146,3 +146,117 @@ async def test_a_lost_node_s_checkpoint_is_found_at_its_peer(tmp_path: Path, hom
         other = here.container(spec, ask="a2.worker.1", node="127.0.0.3").start()
         sources = await launched(here, [gang[0], other], 2)
         assert [list(one) for one in sources] == [["memory"], ["peer"]]
+
+
+async def test_two_lost_nodes_or_a_resume_read_hdfs(tmp_path: Path, home: str) -> None:
+    """After a suspension all containers are new: the memory is gone with the old ones."""
+    async with world(tmp_path) as here:
+        spec = job(home)
+        gang = containers(here, spec, ["127.0.0.1", "127.0.0.2"])
+        await launched(here, gang)
+        await until_copied(gang, 1)
+        for container in gang:
+            container.clear()
+            assert not holders_of(container)
+        new = [
+            here.container(spec, ask=f"a2.worker.{number}", node=f"127.0.0.{number + 3}").start()
+            for number in range(2)
+        ]
+        assert [list(one) for one in await launched(here, new, 2)] == [["storage"]] * 2
+
+
+async def test_a_killed_agent_takes_its_memory_along(tmp_path: Path, home: str) -> None:
+    async with world(tmp_path) as here:
+        [one] = gang = containers(here, job(home, tasks=1), ["127.0.0.1"])
+        await launched(here, gang)
+        assert holders_of(one)
+        assert one.process is not None
+        one.process.kill()
+        await until(lambda: not holders_of(one))
+
+
+async def test_a_smaller_gang_reads_all_shards_from_memory(tmp_path: Path, home: str) -> None:
+    async with world(tmp_path) as here:
+        gang = containers(here, job(home), ["127.0.0.1", "127.0.0.2"])
+        await launched(here, gang)
+        await until_copied(gang, 1)
+        gang[1].clear()
+        await stop(here, gang[:1], 1)
+        [sources] = await launched(here, gang[:1], 2)
+        assert sources == {"memory": 8 * ROWS}
+
+
+async def test_a_gang_on_one_node_has_no_peer_and_says_so(tmp_path: Path, home: str) -> None:
+    async with world(tmp_path) as here:
+        gang = containers(here, job(home), ["127.0.0.1", "127.0.0.1"])
+        await launched(here, gang)
+        for container in gang:
+            assert "no copies of checkpoints: all tasks of the gang are on" in container.agent_log()
+            assert not holder_log(container, " on the wire")
+        await stop(here, gang, 1)
+        assert [list(one) for one in await launched(here, gang, 2)] == [["memory"]] * 2
+
+
+async def test_damaged_memory_is_read_from_the_peer_and_then_from_hdfs(
+    tmp_path: Path, home: str
+) -> None:
+    async with world(tmp_path) as here:
+        gang = containers(here, job(home), ["127.0.0.1", "127.0.0.2"])
+        await launched(here, gang)
+        await until_copied(gang, 1)
+        await stop(here, gang, 1)
+        damage(gang[0])
+        assert [list(one) for one in await launched(here, gang, 2)] == [["peer"], ["memory"]]
+        await until_copied(gang, 2)
+        await stop(here, gang, 2)
+        for container in gang:
+            damage(container)
+        assert [list(one) for one in await launched(here, gang, 3)] == [["storage"]] * 2
+
+
+async def test_a_container_without_memory_for_copies_saves_and_says_so(
+    tmp_path: Path, home: str
+) -> None:
+    async with world(tmp_path) as here:
+        gang = containers(here, job(home, memory_mib=8), ["127.0.0.1", "127.0.0.2"])
+        await launched(here, gang)
+        for index, container in enumerate(gang):
+            assert "step 1 is not kept in memory: a copy of" in text(container, index)
+        await stop(here, gang, 1)
+        assert [list(one) for one in await launched(here, gang, 2)] == [["storage"]] * 2
+
+
+async def test_the_copies_count_once_against_the_container(tmp_path: Path, home: str) -> None:
+    """By YARN's own count, with the process that saves and the one that holds."""
+    async with world(tmp_path) as here:
+        [one] = gang = containers(here, job(home, tasks=1), ["127.0.0.1"])
+        await launched(here, gang)
+        [holder] = holders_of(one)
+        size = 8 * ROWS
+        await until(lambda: shared_bytes(holder) >= size)
+        everyone = one.all_processes()
+        assert size <= sum(map(shared_bytes, everyone)) < 2 * size
+
+
+def holders_of(container: Container) -> set[int]:
+    return {
+        pid
+        for pid in container.all_processes()
+        if b"memory_holder" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    }
+
+
+def shared_bytes(pid: int) -> int:
+    """Shared memory that YARN counts for this process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("RssShmem:")[2].split()[0]) << 10
+
+
+def damage(container: Container) -> None:
+    """Change bytes in all of its copies."""
+    for holder in holders_of(container):
+        for fd in Path(f"/proc/{holder}/fd").iterdir():
+            if "memfd:checkpoint" in str(fd.readlink()):
+                with fd.open("r+b") as file:
+                    file.seek(1000)
+                    file.write(b"DAMAGED")

@@ -16,6 +16,7 @@ MAX_MESSAGE = 16 * 1024
 """Bytes of one message: a key has a path of at most 8,000 (HDFS's limit) and two short names."""
 
 _MAX_ROOT = 12_000
+_PLAIN = re.compile(r"[a-z0-9-]+")
 _FILE = re.compile(r"shard-[0-9]{5}-of-[0-9]{5}")
 
 
@@ -78,7 +79,7 @@ def key_of(message: Record) -> CopyKey:
         message.text("name", max_length=100),
         message.text("file", max_length=40),
     )
-    if layout.parse(f"/{key.name}") is None or "/" in key.name:
+    if not _PLAIN.fullmatch(key.name) or layout.parse(f"/{key.name}") is None:
         raise MalformedData(f"not the name of a checkpoint: {shown(key.name)}")
     if not _FILE.fullmatch(key.file):
         raise MalformedData(f"not the name of a shard: {shown(key.file)}")

@@ -38,9 +38,8 @@ _FRAME = struct.Struct(">IIB")
 _SAMPLE = 64 << 10
 
 
-def contexts(pem: str, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """For the server and for the client. ``pem``: the job's certificate and its key; ``name``: in
-    the certificate, which peers check instead of a host name."""
+def contexts(pem: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """For the server and for the client. ``pem``: the job's certificate and its key."""
     made = []
     fd = os.memfd_create("credentials", os.MFD_CLOEXEC)
     try:
@@ -56,12 +55,11 @@ def contexts(pem: str, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     finally:
         os.close(fd)
     server, client = made
-    client.check_hostname = bool(name)
     return server, client
 
 
 def connect(address: str, client: ssl.SSLContext, name: str) -> ssl.SSLSocket:
-    """Raises OSError."""
+    """``name``: in the certificate, which is checked instead of the host's. Raises OSError."""
     host, _, port = address.rpartition(":")
     plain = socket.create_connection((host.strip("[]"), int(port)), CONNECT_S)
     try:

@@ -49,10 +49,14 @@ class CheckpointMemory:
     """The holder of this container. ``address``: its socket, ``@`` for the leading zero byte."""
 
     def __init__(self, address: str) -> None:
+        self._socket: socket.socket | None = None
         self._address = address.replace("@", "\0", 1)
         self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
         self._noted = ""
+
+    def __del__(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
 
     def hold(self, key: CopyKey, identity: Identity, given: Sequence[Source]) -> HeldShard | None:
         """Memory for a shard; None if there is none, which is a warning in the log."""

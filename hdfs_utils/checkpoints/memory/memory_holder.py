@@ -67,7 +67,7 @@ class HolderSettings:
 
     Attributes:
         unix_fd: a listening Unix socket (SOCK_SEQPACKET), for the container's processes.
-        tcp_fd: a listening TCP socket, for other holders; -1 for none.
+        tcp_fd: a listening TCP socket, for other holders.
         pem: the job's certificate and key.
         tls_name: the name in it.
         container_bytes: the container's memory.
@@ -90,8 +90,7 @@ class MemoryHolder:
     def __init__(self, settings: HolderSettings, store: CopyStore | None = None) -> None:
         self._settings = settings
         self.store = store or CopyStore(settings.limit_bytes, self.free_bytes)
-        if settings.pem:
-            self._server_tls, self._client_tls = streams.contexts(settings.pem, settings.tls_name)
+        self._server_tls, self._client_tls = streams.contexts(settings.pem)
         self._peer = ""
         self._others: tuple[str, ...] = ()
         self._wake = threading.Condition()
@@ -100,6 +99,8 @@ class MemoryHolder:
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._noted = ""
+        self._servers: list[socket.socket] = []
+        self._is_closed = threading.Event()
 
     def free_bytes(self) -> int:
         """How much more memory the container may use."""
@@ -108,11 +109,22 @@ class MemoryHolder:
 
     def start(self) -> None:
         settings = self._settings
-        _start(self._accept, socket.socket(fileno=settings.unix_fd), self._serve_process)
-        if settings.tcp_fd >= 0:
-            _start(self._accept, socket.socket(fileno=settings.tcp_fd), self._serve_holder)
+        servers = [(settings.unix_fd, self._serve_process), (settings.tcp_fd, self._serve_holder)]
+        for fd, serve in servers:
+            self._servers.append(socket.socket(fileno=fd))
+            _start(self._accept, self._servers[-1], serve)
         _start(self._send_copies)
         _start(self._watch)
+
+    def close(self) -> None:
+        """Serve nobody any more."""
+        self._is_closed.set()
+        for server in self._servers:
+            with contextlib.suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            server.close()
+        with self._wake:
+            self._wake.notify_all()
 
     def take_peers(self, peer: str, others: Iterable[str]) -> None:
         """Where to send copies (host:port; empty for nowhere), and whom to ask for them."""
@@ -124,10 +136,12 @@ class MemoryHolder:
     # ---- processes of this container -----------------------------------------------------
 
     def _accept(self, server: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-        while True:
+        while not self._is_closed.is_set():
             try:
                 connection, _ = server.accept()
             except OSError as error:
+                if self._is_closed.is_set():
+                    return
                 log.warning("copies in memory: cannot accept a connection: %s", error)
                 time.sleep(1.0)
                 continue
@@ -332,7 +346,9 @@ class MemoryHolder:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._pending)
+                self._wake.wait_for(lambda: self._pending or self._is_closed.is_set())
+                if self._is_closed.is_set():
+                    return
                 copy, peer = self._pending.pop(0), self._peer
             try:
                 self._send(copy, peer)
@@ -374,8 +390,7 @@ class MemoryHolder:
     # ---- the container's memory ----------------------------------------------------------
 
     def _watch(self) -> None:
-        while True:
-            time.sleep(WATCH_S)
+        while not self._is_closed.wait(WATCH_S):
             if self.store.size and (excess := -self.free_bytes()) > 0:
                 dropped = self.store.shed(excess)
                 self._note(
