@@ -114,6 +114,7 @@ _CheckpointOptional = TypedDict(
         "best": "Union[str, BestCheckpointsDict]",
         "every": "int",
         "async": "bool",
+        "memory": "bool",
         "restore": "Union[Literal['newest', 'none'], int]",
         "spool": "CheckpointSpoolDict",
     }, total=False,
