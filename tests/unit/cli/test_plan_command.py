@@ -58,6 +58,15 @@ def test_the_plan_in_json(world: World, call: Call) -> None:
     assert "s3cret-value" not in out
 
 
+def test_the_plan_says_what_checkpoints_in_memory_may_use(world: World, call: Call) -> None:
+    given = SPEC + "checkpoint: {directory: /ckpt, memory: true}\n"
+    _, out, _ = call("plan", spec(world, given))
+    assert "Checkpoints in memory: at most" in out
+    assert "no copies on other nodes: all tasks are on one node" in out
+    _, out, _ = call("plan", spec(world, given.replace("memory: true", "memory: false")))
+    assert "in memory" not in out
+
+
 def test_not_now_is_said_and_exits_0(world: World, call: Call) -> None:
     fill(world, 7)
     code, out, _ = call("plan", spec(world))

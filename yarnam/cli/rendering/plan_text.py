@@ -12,7 +12,7 @@ from yarnam.cli.rendering.console import Line, table
 from yarnam.cli.rendering.status_text import start_text
 from yarnam.core.admission.forecast import Forecast, UnknownStart, as_status
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.job_spec import PreRunMode
+from yarnam.core.model.job_spec import COPIES_SHARE, SAVES_IN_MEMORY, PreRunMode
 from yarnam.core.model.job_status import measured_words
 from yarnam.core.model.plans import NoFit, PlacementPlan, Rung
 from yarnam.core.model.printable import duration
@@ -125,6 +125,7 @@ def _job(found: Outlook) -> Iterator[str]:
     if job.flexible_shape:
         yield "  The planner may choose another number of tasks with the same total of GPUs."
     yield from _larger(found)
+    yield from _copies(found)
     if job.may_have_pre_run:
         [role] = job.as_pre_run().roles
         passed = ", unless it has passed one" if job.pre_run.mode is PreRunMode.AUTO else ""
@@ -160,6 +161,25 @@ def _larger(found: Outlook) -> Iterator[str]:
         for level in range(1, job.memory_levels + 1)
     ]
     yield f"  After running out of memory: {'; then '.join(steps)}"
+
+
+def _copies(found: Outlook) -> Iterator[str]:
+    """What ``checkpoint.memory`` may use."""
+    job = found.job
+    if not job.checkpoint.in_memory:
+        return
+    roles = [role for role in job.roles if not role.service]
+    for role in roles:
+        memory_mib = role.resources.memory_mib
+        yield (
+            f"  Checkpoints in memory: at most {int(memory_mib * COPIES_SHARE)} of the "
+            f"{memory_mib} MiB of each container of {role.name}, which is enough for "
+            f"{int(memory_mib * COPIES_SHARE / SAVES_IN_MEMORY)} MiB saved by each task"
+        )
+    if len({task.node for task in found.tasks}) > 1:
+        yield "  Their copies on other nodes use the network for at most half of the time"
+    else:
+        yield "  They have no copies on other nodes: all tasks are on one node"
 
 
 def _ladder(found: Outlook) -> Iterator[Line]:
