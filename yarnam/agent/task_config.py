@@ -157,7 +157,7 @@ class TaskJob(NamedTuple):
     mirror_max_bytes: int = 0
     """The most that the directory which is kept on HDFS may hold; 0 if nothing limits it."""
     memory_bytes: int = 0
-    """Of the container."""
+    """The container's memory."""
     keeps_copies: bool = False
     """Checkpoints stay in its memory as well."""
     is_tonys: bool = False

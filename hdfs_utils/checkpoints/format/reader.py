@@ -43,7 +43,7 @@ class Copies(Protocol):
         """A reader of a copy of this shard, with its ``source``; None if there is none."""
 
     def reject(self, number: int, reader: Any) -> None:
-        """What this reader reads is damaged."""
+        """The copy of this reader is damaged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hdfs_utils.checkpoints.memory.copy_messages import CopyKey, WantedShard
 from hdfs_utils.checkpoints.memory.shared_memory import MemoryFile
 
 PEERS_SHARE = 0.5
-"""Of the limit: the most for copies of other nodes."""
+"""The part of the limit that copies of other nodes may take."""
 
 
 class NoSpace(Exception):
@@ -47,8 +47,9 @@ class MemoryCopy:
 class CopyStore:
     """The copies of one holder. For many threads.
 
-    Of each shard it has the newest whole save and the one being written; a save that is older than
-    two whole ones of its directory goes, whatever wrote it.
+    Of each shard it has the save being written, the newest whole one, and the one before as long as
+    there is space: the newest may not be committed yet. A save that is older than two whole ones of
+    its directory goes, whatever wrote it.
 
     Args:
         limit: of all memory together, in bytes.
@@ -81,9 +82,7 @@ class CopyStore:
     def begin(self, key: CopyKey, length: int, *, is_of_peer: bool = False) -> MemoryCopy:
         """Memory for a copy that is about to be written. Raises NoSpace."""
         with self._lock:
-            for old in self._replaced_by(key, is_of_peer):
-                self._drop(old)
-            memory = self._taken_from_spare(length) or self._made(length, is_of_peer)
+            memory = self._memory_for(key, length, is_of_peer)
             copy = MemoryCopy(key, length, memory, is_of_peer)
             self._copies[key] = copy
             return copy
@@ -148,8 +147,8 @@ class CopyStore:
             return [copy for copy in newest.values() if copy.sent_to != peer]
 
     def shed(self, excess: int) -> int:
-        """Give back at least so many bytes where there are as many: spare memory, then copies of
-        other nodes, then this node's, the oldest first. Returns how many copies that cost."""
+        """Give back ``excess`` bytes: spare memory first, then copies of other nodes, then this
+        node's, the oldest first. Returns how many copies that cost."""
         with self._lock:
             left = self.size - excess
             dropped = 0
@@ -169,16 +168,30 @@ class CopyStore:
         yield from (copy.memory for copy in (*self._copies.values(), *self._busy))
         yield from self._spare
 
-    def _replaced_by(self, key: CopyKey, is_of_peer: bool) -> list[MemoryCopy]:
+    def _memory_for(self, key: CopyKey, length: int, is_of_peer: bool) -> MemoryFile:
+        for old in self._replaced_by(key, is_of_peer, keep=2):
+            self._drop(old)
+        try:
+            return self._taken_from_spare(length) or self._made(length, is_of_peer)
+        except NoSpace:
+            older = self._replaced_by(key, is_of_peer, keep=1)
+            if not older:
+                raise
+            for old in older:
+                self._drop(old)
+            return self._taken_from_spare(length) or self._made(length, is_of_peer)
+
+    def _replaced_by(self, key: CopyKey, is_of_peer: bool, keep: int) -> list[MemoryCopy]:
+        """All saves of a shard but the newest whole ones."""
         same = [
             copy
             for other, copy in self._copies.items()
             if (other.root, other.file) == (key.root, key.file) and copy.is_of_peer == is_of_peer
         ]
         whole = [copy for copy in same if copy.crc32c is not None and copy.key != key]
-        newest = max(whole, key=lambda copy: copy.key.order, default=None)
+        newest = sorted(whole, key=lambda copy: copy.key.order)[-keep:]
         again = self._copies.get(key)
-        gone = [copy for copy in same if copy is not newest]
+        gone = [copy for copy in same if copy not in newest]
         return gone + ([again] if again is not None and again not in gone else [])
 
     def _taken_from_spare(self, length: int) -> MemoryFile | None:

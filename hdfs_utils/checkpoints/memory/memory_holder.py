@@ -43,7 +43,7 @@ from hdfs_utils.protocols.untrusted import Record, shown
 log = logging.getLogger("hdfs_utils.checkpoints")
 
 SPARED_SHARE = 0.05
-"""Of the container's memory: copies give way before YARN kills the container."""
+"""The part of the container's memory that stays free: YARN must not kill the container."""
 
 WATCH_S = 1.0
 """Between two looks at the container's memory; YARN looks every 3 s."""
@@ -55,7 +55,7 @@ MAX_SEARCHED = 256
 """Holders that are asked for a copy: its node's own peer comes first."""
 
 MAX_CONNECTIONS = 64
-"""Of each kind; more wait."""
+"""Connections served at a time; more wait."""
 
 _CREDENTIALS = struct.Struct("3i")
 _TROUBLE = (OSError, ValueError, HdfsError, NoSpace)
@@ -164,7 +164,7 @@ class MemoryHolder:
             while data := connection.recv(MAX_MESSAGE + 1):
                 fd, answer = -1, dict[str, Any]()
                 try:
-                    fd, answer = self._answer(decode(data), open_copies)
+                    fd, answer = self._reply_to(decode(data), open_copies)
                 except _TROUBLE as error:
                     answer = {"why": str(error)}
                 fds = [fd] if fd >= 0 else []
@@ -172,11 +172,11 @@ class MemoryHolder:
                 if "from" in answer and fd >= 0:
                     os.close(fd)
         finally:
-            # What a process has begun when it dies is of no use.
+            # The process has died: a shard that it has begun is of no use.
             for copy in open_copies:
                 self.store.drop(copy)
 
-    def _answer(self, message: Record, begun: list[MemoryCopy]) -> tuple[int, dict[str, Any]]:
+    def _reply_to(self, message: Record, begun: list[MemoryCopy]) -> tuple[int, dict[str, Any]]:
         """A descriptor to pass on or -1, and the answer."""
         match message.text("do"):
             case "begin":
@@ -412,9 +412,9 @@ def _start(target: Callable[..., None], *arguments: object) -> None:
 def main() -> None:
     """Serve until stdin ends."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    holder = MemoryHolder(HolderSettings(**json.loads(sys.stdin.readline())))
+    holder = MemoryHolder(HolderSettings(**json.loads(sys.stdin.buffer.readline())))
     holder.start()
-    for line in sys.stdin:
+    for line in sys.stdin.buffer:
         news = json.loads(line)
         holder.take_peers(news["peer"], news["others"])
     os._exit(0)  # threads may be in the midst of a transfer

@@ -35,6 +35,7 @@ PRINTERS = {
     "yarnam/train/_tracking/tracking.py": "stands alone in the user's process: its log",
     "yarnam/train/_reports/skipped_records.py": "stands alone in the user's process: its log",
     "hdfs_utils/transfer/progress_bar.py": "stands alone; figures and labels of the caller",
+    "hdfs_utils/checkpoints/memory/memory_holder.py": "stands alone; names in it are checked",
     "hdfs_utils/checkpoints/orphaned_spools.py": "stands alone; the program of the keeper",
 }
 """Each with its reason. Those that show text of others call ``printable`` themselves."""

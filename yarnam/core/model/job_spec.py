@@ -446,7 +446,7 @@ as localizing may take (`gang.localize_timeout`)."""
 
 
 COPIES_SHARE = 0.5
-"""Of a container's memory: the most that copies of checkpoints take (`checkpoint.memory`)."""
+"""The part of a container's memory that copies of checkpoints may take (`checkpoint.memory`)."""
 
 SAVES_IN_MEMORY = 4
 """A task's own newest save and the one being written, and both of another task's."""

@@ -45,13 +45,16 @@ def store_of(limit: int, free: Callable[[], int] = lambda: PLENTY) -> CopyStore:
     return CopyStore(limit, free)
 
 
-def test_the_save_before_stays_until_the_next_but_one_begins() -> None:
-    store = store_of(64 * MIB)
+@pytest.mark.parametrize(("limit", "third"), [(64, [1, 2, 3]), (8, [2, 3])])
+def test_the_save_before_stays_as_long_as_there_is_space(limit: int, third: list[int]) -> None:
+    store = store_of(limit * MIB)
     saved(store, 1)
     store.begin(key(2), 4 * MIB)
     assert steps(store) == [1, 2], "1 is needed until 2 is committed"
     store.seal(store.at(key(2)), 2)  # type: ignore[arg-type]
-    store.begin(key(3), 4 * MIB)
+    now = store.begin(key(3), 4 * MIB)
+    assert steps(store) == third
+    store.seal(now, 3)
     assert steps(store) == [2, 3]
 
 
@@ -59,8 +62,9 @@ def test_memory_is_used_again_and_ends_with_its_holder() -> None:
     store = store_of(64 * MIB)
     first = saved(store, 1).memory
     saved(store, 2)
-    assert saved(store, 3).memory is first
-    assert store.size == 8 * MIB
+    saved(store, 3)
+    assert saved(store, 4).memory is first
+    assert store.size == 12 * MIB
     assert os.fstat(first.fd).st_mode & 0o777 == 0o600
     assert os.fstat(first.fd).st_nlink == 0, "no name that a SIGKILL could leave"
 
