@@ -401,6 +401,17 @@ CASES = [
         ),
     ),
     (
+        "gpus: 4\ncheckpoint: {directory: /c, mirror: c/, memory: true}",
+        (
+            "6:41: checkpoint.memory: applies to code that saves by `yarnam.train.checkpoint`, not "
+            "to `mirror`"
+        ),
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /c, memory: 4GiB}",
+        "6:37: checkpoint.memory: must be true or false, not text",
+    ),
+    (
         "gpus: 4\ncheckpoint: {directory: /c, every: 10m}",
         "6:36: checkpoint.every: must be a whole number, not text",
     ),

@@ -38,6 +38,7 @@ from yarnam.core.model.job_spec import (
 from yarnam.core.model.plans import Placed
 from yarnam.core.model.resources import Resources
 from yarnam.errors import InternalError
+from yarnam.wire.protocol import ENV_COPY_HOLDERS, ENV_COPY_PEER, PORT_OF_COPIES
 from yarnam.wire.rendezvous import environments
 
 SIZE = Resources(memory_mib=4096, vcores=8, gpus=2)
@@ -164,6 +165,26 @@ def test_what_the_spec_says_of_checkpoints() -> None:
     none = by_rank("command", checkpoint=CheckpointSpec())[0]
     assert not [name for name in none if name.startswith("YARNAM_CHECKPOINT_")]
     assert sdk(none)["checkpoint"] is None
+
+
+def with_holder(one: GangMember) -> GangMember:
+    ports = (*one.placed.ports, (PORT_OF_COPIES, 7000 + one.task.index))
+    return replace(one, placed=replace(one.placed, ports=ports))
+
+
+def test_agents_learn_where_copies_of_checkpoints_go() -> None:
+    checkpoint = CheckpointSpec("hdfs://nn/c", in_memory=True)
+    members = (*map(with_holder, TABLE[:3]), *TABLE[3:])
+    made = environments(replace(JOB, checkpoint=checkpoint), members, 1, "application_7_1")
+    tasks = [envs[0] for envs in made]
+    every = "10.0.0.1:7000,10.0.0.1:7001,10.0.0.2:7002"
+    assert {env[ENV_COPY_HOLDERS] for env in tasks} == {every}
+    peers = column(tasks, ENV_COPY_PEER)
+    assert peers[:2] == ["10.0.0.2:7002"] * 2, "node 1 has two of three tasks"
+    assert peers[2] in every.split(",")[:2]
+    assert peers[3:] == ["", ""], "evaluator and ps have no holder"
+    without = environments(JOB, members, 1, "application_7_1")[0][0]
+    assert ENV_COPY_HOLDERS not in without
 
 
 def test_shares_of_the_inputs_go_to_the_processes_that_read_them() -> None:
