@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from hdfs_utils import uri as uris
 from hdfs_utils.checkpoints.format import layout
 from hdfs_utils.checkpoints.format import manifest as mf
 from hdfs_utils.checkpoints.format.manifest import CHUNK, Entry, Shard
-from hdfs_utils.checkpoints.format.values import Source
+from hdfs_utils.checkpoints.format.values import FileRange, Source
 from hdfs_utils.errors import AlreadyExists, CorruptData, NotSupported, Unavailable
 from hdfs_utils.filesystem import FileSystem, Reader, Writer
 from hdfs_utils.protocols.checksums import combine_all, crc32c
@@ -53,8 +53,13 @@ class WrittenShard:
     entries: tuple[Entry, ...]
 
 
-def chunks_of(sources: Iterable[Source]) -> Iterator[bytes]:
+def chunks_of(sources: Sequence[Source]) -> Iterator[bytes]:
     """All bytes of the sources in pieces of ``CHUNK``; only the last may be shorter."""
+    if (size := _length_of_one_range(sources)) is not None:
+        content = sources[0].content
+        assert isinstance(content, FileRange)
+        yield from content.blocks(size)
+        return
     gathered: list[memoryview] = []
     size = 0
     for source in sources:
@@ -69,6 +74,18 @@ def chunks_of(sources: Iterable[Source]) -> Iterator[bytes]:
                     gathered, size = [], 0
     if size:
         yield b"".join(gathered)
+
+
+def _length_of_one_range(sources: Sequence[Source]) -> int | None:
+    """Where all of them are one stretch of one file: it need not be put together."""
+    end, first = 0, sources[0].content if sources else None
+    if not isinstance(first, FileRange):
+        return None
+    for source in sources:
+        if source.content != FileRange(first.fd, first.offset + end):
+            return None
+        end += source.length
+    return end
 
 
 def write_to(writer: Writer, identity: Identity, sources: Sequence[Source]) -> tuple[int, ...]:

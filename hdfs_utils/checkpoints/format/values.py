@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from hdfs_utils.checkpoints.format.manifest import ArrayPart, is_name
+from hdfs_utils.checkpoints.format.manifest import CHUNK, ArrayPart, is_name
 from hdfs_utils.errors import InvalidPath
 
 if TYPE_CHECKING:
@@ -61,6 +61,15 @@ class FileRange:
     fd: int
     offset: int
 
+    def blocks(self, length: int) -> Iterator[bytes]:
+        """The bytes in pieces of ``CHUNK``; only the last may be shorter."""
+        for start in range(0, length, CHUNK):
+            size = min(CHUNK, length - start)
+            data = os.pread(self.fd, size, self.offset + start)
+            if len(data) < size:
+                raise InvalidPath("a file became shorter while it was saved", operation="save")
+            yield data
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -78,7 +87,7 @@ class Source:
             yield self.content
             return
         if isinstance(self.content, FileRange):
-            yield from self._of_range(self.content)
+            yield from (memoryview(block) for block in self.content.blocks(self.length))
             return
         left = self.length
         with self.content.open("rb") as file:
@@ -88,14 +97,6 @@ class Source:
         if left:
             message = f"{self.content} became shorter while it was saved"
             raise InvalidPath(message, path=str(self.content), operation="save")
-
-    def _of_range(self, content: FileRange) -> Iterator[memoryview]:
-        for start in range(0, self.length, _READ):
-            size = min(_READ, self.length - start)
-            data = os.pread(content.fd, size, content.offset + start)
-            if len(data) < size:
-                raise InvalidPath("a file became shorter while it was saved", operation="save")
-            yield memoryview(data)
 
 
 def sources(values: Mapping[str, Value], rank: int, world_size: int) -> list[Source]:
