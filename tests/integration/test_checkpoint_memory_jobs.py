@@ -146,7 +146,7 @@ def is_rank(world: FaultWorld, pid: int, rank: str) -> bool:
 
 
 def test_a_container_that_is_full_keeps_no_copies_and_is_not_killed(world: FaultWorld) -> None:
-    job, _ = submitted(world, "memory-full", memory="1GiB", steps=8, mib=32, more=780)
+    job, _ = submitted(world, "memory-full", memory="1GiB", steps=8, mib=32, more=820)
     assert world.end_of(job).kind is VerdictKind.SUCCEEDED
     assert len(job.status().history) == 1, "no restart"
     done = world.yarnam("logs", job.id, "--rank", "0").wait()
