@@ -12,16 +12,18 @@ from pathlib import Path
 import pytest
 
 from tests.integration.framework_venvs import beside_ours
+from tests.unit.hdfs_utils.checkpoints.memory_node import Node
 
 RANK = """
     import os, sys, torch
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-    from hdfs_utils.checkpoints import Checkpointer, Limits, Token
+    from hdfs_utils.checkpoints import CheckpointMemory, Checkpointer, Limits, Token
     from hdfs_utils.checkpoints.frameworks import torch_distributed
 
     home, attempt, damage = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    holder = os.environ.get("HOLDER")
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     mesh = init_device_mesh("cpu", (size,))
@@ -39,6 +41,7 @@ RANK = """
 
     one = Checkpointer(
         home, rank=rank, world_size=size, token=Token("job", (attempt,)),
+        memory=CheckpointMemory(holder) if holder else None,
         limits=Limits(patience_s=2.0), report=lambda s: print("skipped", s.was, file=sys.stderr),
     )
     into = state(0)
@@ -50,7 +53,8 @@ RANK = """
         assert torch.equal(into["c"].full_tensor(), half * f)
         assert torch.equal(into["r"].to_local(), whole * f)
         assert int(into["step"]) == f and into["note"]["lr"] == 0.1 * f
-        print(f"rank {rank} of {size} restored {f}", flush=True)
+        sources = f" from {set(one.read_from)}" if holder else ""
+        print(f"rank {rank} of {size} restored {f}{sources}", flush=True)
     for step in ((1, 2) if attempt == 1 else (3,)):
         saved = torch_distributed.save(one, step, state(step), {"a": 1}, {"loss": 1 / step})
         assert (saved is not None) == (rank == 0)
@@ -65,7 +69,7 @@ RANK = """
 """
 
 
-def ranks(home: str, size: int, attempt: int, damage: str) -> tuple[str, str]:
+def ranks(home: str, size: int, attempt: int, damage: str, holder: str = "") -> tuple[str, str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     env = {
@@ -76,6 +80,7 @@ def ranks(home: str, size: int, attempt: int, damage: str) -> tuple[str, str]:
         "WORLD_SIZE": str(size),
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
+        "HOLDER": holder,
     }
     program = textwrap.dedent(RANK)
     command = [sys.executable, "-W", "ignore", "-c", program, home, str(attempt), damage]
@@ -110,3 +115,16 @@ def test_distributed_tensors_are_saved_and_restored_on_another_world_size(tmp_pa
     assert sorted(out.splitlines()) == [f"rank {rank} of 3 restored 2" for rank in range(3)]
     assert "skipped" in err
     assert list((tmp_path / "c").glob("corrupt-step-0000000003-*"))
+
+
+@pytest.mark.frameworks
+@pytest.mark.timeout(1800)
+def test_distributed_tensors_are_restored_from_memory_on_another_world_size(tmp_path: Path) -> None:
+    node = Node()
+    try:
+        ranks(f"file://{tmp_path}/c", 3, 1, "", node.unix)
+        out, _ = ranks(f"file://{tmp_path}/c", 2, 2, "", node.unix)
+    finally:
+        node.holder.close()
+    restored = [f"rank {rank} of 2 restored 2 from {{'memory'}}" for rank in range(2)]
+    assert sorted(out.splitlines()) == restored

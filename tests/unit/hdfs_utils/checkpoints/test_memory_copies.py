@@ -29,38 +29,14 @@ from hdfs_utils.checkpoints import (
 from hdfs_utils.checkpoints.format.manifest import CHUNK
 from hdfs_utils.checkpoints.memory import copy_streams as streams
 from hdfs_utils.checkpoints.memory.copy_messages import CopyKey, WantedShard
-from hdfs_utils.checkpoints.memory.memory_holder import HolderSettings, MemoryHolder
 from hdfs_utils.checkpoints.memory.shared_memory import MemoryFile
 from hdfs_utils.errors import HdfsError, MalformedData, Unavailable
+from tests.unit.hdfs_utils.checkpoints.memory_node import PEM, Node
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.protocol import TLS_NAME
 
 MIB = 1 << 20
-PEM = new_credentials().decode()
 SIZE = 6 * MIB
-
-
-class Node:
-    """A holder with its sockets, in this process."""
-
-    def __init__(self, limit: int = 1 << 30, pem: str = PEM) -> None:
-        local = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        name = f"yarnam-test-{os.urandom(8).hex()}"
-        local.bind(f"\0{name}")
-        local.listen()
-        server = socket.socket()
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        self.unix, self.tcp = f"@{name}", f"127.0.0.1:{server.getsockname()[1]}"
-        settings = HolderSettings(
-            local.detach(), server.detach(), pem, TLS_NAME, 1 << 40, limit, os.getpid()
-        )
-        self.holder = MemoryHolder(settings)
-        self.store = self.holder.store
-        self.holder.start()
-
-    def memory(self) -> CheckpointMemory:
-        return CheckpointMemory(self.unix)
 
 
 @pytest.fixture
