@@ -82,18 +82,21 @@ def receive_message(connection: ssl.SSLSocket) -> Record:
     (length,) = _LENGTH.unpack(_received(connection, _LENGTH.size))
     if length > MAX_MESSAGE:
         raise MalformedData(f"a message of {length} bytes; at most {MAX_MESSAGE} are read")
-    return decode(bytes(_received(connection, length)))
+    return decode(_received(connection, length))
 
 
-def _received(connection: ssl.SSLSocket, size: int) -> bytearray:
+def _received(connection: ssl.SSLSocket, size: int) -> bytes:
     data = bytearray(size)
-    view, at = memoryview(data), 0
-    while at < size:
-        count = connection.recv_into(view[at:])
+    _receive_into(connection, memoryview(data))
+    return bytes(data)
+
+
+def _receive_into(connection: ssl.SSLSocket, target: memoryview) -> None:
+    while target:
+        count = connection.recv_into(target)
         if not count:
             raise ConnectionResetError("the other side has closed the connection")
-        at += count
-    return data
+        target = target[count:]
 
 
 class _Packer:
@@ -102,7 +105,7 @@ class _Packer:
     def __init__(self) -> None:
         self.sent_s_per_byte = 0.0
 
-    def packed(self, data: bytes) -> bytes | None:
+    def packed(self, data: memoryview) -> bytes | None:
         if len(data) < CHUNK or not self.sent_s_per_byte:
             return None
         middle = len(data) // 2
@@ -131,12 +134,16 @@ def send_shard(
         InterruptedError: it is not wanted any more.
     """
     packer, total = _Packer(), 0
+    # Used again for each frame: fresh memory costs more than the copy.
+    buffer = memoryview(bytearray(min(CHUNK, length)))
     for at in range(0, length, CHUNK):
         if not is_wanted():
             raise InterruptedError("it is not wanted any more")
-        data = os.pread(fd, min(CHUNK, length - at), at)
+        data = buffer[: min(CHUNK, length - at)]
+        if os.preadv(fd, [data], at) < len(data):
+            raise OSError("the copy is shorter than it should be")
         packed = packer.packed(data)
-        payload = data if packed is None else packed
+        payload = data if packed is None else memoryview(packed)
         began_s = time.perf_counter()
         connection.sendall(_FRAME.pack(len(data), len(payload), packed is not None))
         connection.sendall(payload)
@@ -157,18 +164,20 @@ def receive_shard(connection: ssl.SSLSocket, fd: int, wanted: WantedShard) -> No
         CorruptData: not the shard that is wanted.
     """
     chunks: list[int] = []
+    buffer = memoryview(bytearray(min(CHUNK, wanted.length)))
     for at in range(0, wanted.length, CHUNK):
         size, on_wire, is_packed = _FRAME.unpack(_received(connection, _FRAME.size))
         expected = min(CHUNK, wanted.length - at)
         if size != expected or not 0 < on_wire <= size or is_packed > 1:
             raise MalformedData(f"a frame of {size} bytes ({on_wire} sent), not of {expected}")
-        data: bytes | bytearray = _received(connection, on_wire)
+        data = buffer[:on_wire]
+        _receive_into(connection, data)
         if is_packed:
-            data = decompress(bytes(data), max_bytes=size)
+            data = memoryview(decompress(bytes(data), max_bytes=size))
         if len(data) != size:
             raise MalformedData(f"a frame unpacks to {len(data)} bytes, not to {size}")
         chunks.append(crc32c(bytes(data)))
-        write_all(fd, memoryview(data), at)
+        write_all(fd, data, at)
     check_shard(fd, wanted, chunks)
 
 
