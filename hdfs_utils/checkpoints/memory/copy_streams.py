@@ -30,6 +30,7 @@ from hdfs_utils.protocols.checksums import crc32c
 from hdfs_utils.protocols.untrusted import Record, decompress
 
 CONNECT_S = 3.0
+"""For a connection, and again for its handshake."""
 IDLE_S = 20.0
 """Between two pieces of a transfer."""
 

@@ -24,7 +24,7 @@ from hdfs_utils.checkpoints.memory.copy_messages import (
 )
 from hdfs_utils.checkpoints.memory.copy_streams import write_all
 from hdfs_utils.checkpoints.memory.shared_memory import RangeReader
-from hdfs_utils.errors import MalformedData
+from hdfs_utils.errors import HdfsError, MalformedData
 from hdfs_utils.protocols.checksums import crc32c
 from hdfs_utils.protocols.untrusted import Record
 from hdfs_utils.uri import name as last_part
@@ -175,7 +175,7 @@ class HeldShard:
                 end = end_of_shard(self._identity, self.sources, chunks)
                 write_all(self._fd, memoryview(end), self._data_length)
                 self._memory.call({"do": "seal", **self._key.plain})
-            except (OSError, MemoryUnavailable) as error:
+            except (OSError, HdfsError, MemoryUnavailable) as error:
                 self._fail(str(error))
         self.close()
 

@@ -45,7 +45,7 @@ log = logging.getLogger("hdfs_utils.checkpoints")
 SPARED_SHARE = 0.05
 """The part of the container's memory that stays free: YARN must not kill the container."""
 
-WATCH_S = 1.0
+WATCH_S = 2.0
 """Between two looks at the container's memory; YARN looks every 3 s."""
 
 SEARCH_S = 4.0
@@ -55,7 +55,7 @@ MAX_SEARCHED = 256
 """Holders that are asked for a copy: its node's own peer comes first."""
 
 MAX_CONNECTIONS = 64
-"""Connections served at a time; more wait."""
+"""Connections of other holders that are served at a time; more wait."""
 
 _CREDENTIALS = struct.Struct("3i")
 _TROUBLE = (OSError, ValueError, HdfsError, NoSpace)
@@ -97,7 +97,6 @@ class MemoryHolder:
         self._pending: list[MemoryCopy] = []
         self._fetching: dict[WantedShard, threading.Lock] = {}
         self._lock = threading.Lock()
-        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._noted = ""
         self._servers: list[socket.socket] = []
         self._is_closed = threading.Event()
@@ -109,10 +108,10 @@ class MemoryHolder:
 
     def start(self) -> None:
         settings = self._settings
-        servers = [(settings.unix_fd, self._serve_process), (settings.tcp_fd, self._serve_holder)]
-        for fd, serve in servers:
-            self._servers.append(socket.socket(fileno=fd))
-            _start(self._accept, self._servers[-1], serve)
+        local, remote = (socket.socket(fileno=fd) for fd in (settings.unix_fd, settings.tcp_fd))
+        self._servers += [local, remote]
+        _start(self._accept, local, self._serve_process)
+        _start(self._accept, remote, self._serve_holder, threading.Semaphore(MAX_CONNECTIONS))
         _start(self._send_copies)
         _start(self._watch)
 
@@ -135,8 +134,15 @@ class MemoryHolder:
 
     # ---- processes of this container -----------------------------------------------------
 
-    def _accept(self, server: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+    def _accept(
+        self,
+        server: socket.socket,
+        serve: Callable[[socket.socket], None],
+        slots: threading.Semaphore | None = None,
+    ) -> None:
         while not self._is_closed.is_set():
+            if slots is not None:
+                slots.acquire()  # strangers can connect, too
             try:
                 connection, _ = server.accept()
             except OSError as error:
@@ -144,15 +150,25 @@ class MemoryHolder:
                     return
                 log.warning("copies in memory: cannot accept a connection: %s", error)
                 time.sleep(1.0)
+                if slots is not None:
+                    slots.release()
                 continue
-            _start(self._served, connection, serve)
+            _start(self._served, connection, serve, slots)
 
-    def _served(self, connection: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-        with connection, self._slots:
-            try:
+    def _served(
+        self,
+        connection: socket.socket,
+        serve: Callable[[socket.socket], None],
+        slots: threading.Semaphore | None,
+    ) -> None:
+        try:
+            with connection:
                 serve(connection)
-            except _TROUBLE as error:
-                log.info("copies in memory: a connection ends: %s", error)
+        except _TROUBLE as error:
+            log.info("copies in memory: a connection ends: %s", error)
+        finally:
+            if slots is not None:
+                slots.release()
 
     def _serve_process(self, connection: socket.socket) -> None:
         given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -245,7 +261,7 @@ class MemoryHolder:
     # ---- other holders -------------------------------------------------------------------
 
     def _serve_holder(self, connection: socket.socket) -> None:
-        connection.settimeout(streams.IDLE_S)
+        connection.settimeout(streams.CONNECT_S)
         with self._server_tls.wrap_socket(connection, server_side=True) as secure:
             secure.settimeout(streams.IDLE_S)
             message = streams.receive_message(secure)

@@ -28,6 +28,7 @@ from hdfs_utils.checkpoints import (
 )
 from hdfs_utils.checkpoints.format.manifest import CHUNK
 from hdfs_utils.checkpoints.memory import copy_streams as streams
+from hdfs_utils.checkpoints.memory import memory_holder
 from hdfs_utils.checkpoints.memory.copy_messages import CopyKey, WantedShard
 from hdfs_utils.checkpoints.memory.shared_memory import MemoryFile
 from hdfs_utils.errors import HdfsError, MalformedData, Unavailable
@@ -348,6 +349,27 @@ def test_a_holder_of_another_job_is_refused(
     stranger = node(pem=foreign)
     stranger.holder.take_peers(here.tcp, [])
     assert sources(home, stranger, table(1)) == {"storage": SIZE}
+
+
+def test_strangers_that_are_silent_keep_nobody_out(
+    node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "CONNECT_S", 0.5)
+    monkeypatch.setattr(memory_holder, "MAX_CONNECTIONS", 2)
+    here = node()
+    host, port = here.tcp.split(":")
+    silent = [socket.create_connection((host, int(port))) for _ in range(4)]
+    context = streams.contexts(PEM)[1]
+
+    def is_answered() -> bool:
+        try:
+            return not ask(here, context, KEY)
+        except TimeoutError:
+            return False
+
+    until(is_answered)
+    for one in silent:
+        one.close()
 
 
 @pytest.mark.parametrize(
