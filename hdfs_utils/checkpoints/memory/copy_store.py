@@ -70,22 +70,41 @@ class CopyStore:
         self._copies: dict[CopyKey, MemoryCopy] = {}
         self._busy: list[MemoryCopy] = []
         """Dropped, but still read."""
-        self._spare: list[MemoryFile] = []
-        """Memory to use again: new memory costs more than the copy."""
+        self._spare: dict[bool, list[MemoryFile]] = {False: [], True: []}
+        """Memory to use again, for copies of this node and of others: to make memory costs more
+        than to fill it."""
+        self._promised = 0
+        """Bytes of memory that is being made."""
 
     @property
     def size(self) -> int:
         """Bytes of memory, spare memory included."""
         with self._lock:
-            return sum(memory.capacity for memory in self._memories())
+            return self._promised + sum(memory.capacity for memory in self._memories())
 
     def begin(self, key: CopyKey, length: int, *, is_of_peer: bool = False) -> MemoryCopy:
         """Memory for a copy that is about to be written. Raises NoSpace."""
         with self._lock:
-            memory = self._memory_for(key, length, is_of_peer)
+            memory = self._spare_or_promise(key, length, is_of_peer)
+        memory = memory or self._made(length)
+        with self._lock:
+            if (again := self._copies.get(key)) is not None:
+                self._drop(again)
             copy = MemoryCopy(key, length, memory, is_of_peer)
             self._copies[key] = copy
             return copy
+
+    def prepare(self, copy: MemoryCopy) -> None:
+        """Make memory for the next save of a shard, if there is none: a save must not wait for it.
+        Raises NoSpace."""
+        with self._lock:
+            if self._fitting_spare(copy.length, copy.is_of_peer):
+                return
+            self._promise(copy.length, copy.is_of_peer, may_drop=False)
+        memory = self._made(copy.length)
+        memory.count()
+        with self._lock:
+            self._spare[copy.is_of_peer].append(memory)
 
     def seal(self, copy: MemoryCopy, crc32c: int) -> bool:
         """It is whole now. False if it was dropped meanwhile."""
@@ -166,20 +185,24 @@ class CopyStore:
 
     def _memories(self) -> Iterator[MemoryFile]:
         yield from (copy.memory for copy in (*self._copies.values(), *self._busy))
-        yield from self._spare
+        for spare in self._spare.values():
+            yield from spare
 
-    def _memory_for(self, key: CopyKey, length: int, is_of_peer: bool) -> MemoryFile:
-        for old in self._replaced_by(key, is_of_peer, keep=2):
-            self._drop(old)
-        try:
-            return self._taken_from_spare(length) or self._made(length, is_of_peer)
-        except NoSpace:
-            older = self._replaced_by(key, is_of_peer, keep=1)
-            if not older:
-                raise
-            for old in older:
+    def _spare_or_promise(self, key: CopyKey, length: int, is_of_peer: bool) -> MemoryFile | None:
+        """Memory to use again; None if new memory is to be made, which is allowed for then."""
+        for keep in (2, 1):
+            for old in self._replaced_by(key, is_of_peer, keep):
                 self._drop(old)
-            return self._taken_from_spare(length) or self._made(length, is_of_peer)
+            if (spare := self._taken_from_spare(length, is_of_peer)) is not None:
+                return spare
+            try:
+                self._promise(length, is_of_peer)
+            except NoSpace:
+                if not self._replaced_by(key, is_of_peer, keep=1):
+                    raise
+            else:
+                return None
+        raise AssertionError("the last try returns or raises")
 
     def _replaced_by(self, key: CopyKey, is_of_peer: bool, keep: int) -> list[MemoryCopy]:
         """All saves of a shard but the newest whole ones."""
@@ -194,44 +217,64 @@ class CopyStore:
         gone = [copy for copy in same if copy not in newest]
         return gone + ([again] if again is not None and again not in gone else [])
 
-    def _taken_from_spare(self, length: int) -> MemoryFile | None:
-        # Not much larger than needed: the rest would lie idle.
-        fit = [m for m in self._spare if length <= m.capacity <= 2 * length + (8 << 20)]
+    def _fitting_spare(self, length: int, is_of_peer: bool) -> list[MemoryFile]:
+        """Not much larger than needed: the rest would lie idle."""
+        spare = self._spare[is_of_peer]
+        return [m for m in spare if length <= m.capacity <= 2 * length + (8 << 20)]
+
+    def _taken_from_spare(self, length: int, is_of_peer: bool) -> MemoryFile | None:
+        fit = self._fitting_spare(length, is_of_peer)
         if not fit:
             return None
         found = min(fit, key=lambda memory: memory.capacity)
-        self._spare.remove(found)
+        self._spare[is_of_peer].remove(found)
         return found
 
-    def _made(self, length: int, is_of_peer: bool) -> MemoryFile:
-        self._close_spare()
-        if not is_of_peer:
-            self._make_way(length)
+    def _promise(self, length: int, is_of_peer: bool, *, may_drop: bool = True) -> None:
+        """Allow for memory that will be made. Raises NoSpace."""
+        try:
+            self._check_space(length, is_of_peer)
+        except NoSpace:
+            if not may_drop:
+                raise
+            self._close_spare()
+            if not is_of_peer:
+                self._make_way(length)
+            for copy in self._busy:
+                copy.is_recalled = True
+            self._check_space(length, is_of_peer)
+        self._promised += length
+
+    def _check_space(self, length: int, is_of_peer: bool) -> None:
         of_peers = [c for c in (*self._copies.values(), *self._busy) if c.is_of_peer]
         used, limit = self.size, self._limit
         if is_of_peer and used + length <= limit:
             used = sum(copy.memory.capacity for copy in of_peers)
             limit = int(self._limit * PEERS_SHARE)
         if used + length > limit:
-            for copy in self._busy:
-                copy.is_recalled = True
             raise NoSpace(
                 f"a copy of {mib(length)} does not fit into {mib(limit)}, the share of the "
                 f"container's memory for copies, of which {mib(used)} are used; raise the memory "
                 "of the task"
             )
         uncounted = sum(m.capacity for m in self._memories() if not m.is_counted)
-        free = self._free_bytes() - uncounted
+        free = self._free_bytes() - uncounted - self._promised
         if length > free:
             raise NoSpace(
                 f"a copy of {mib(length)} does not fit: of the container's memory "
                 f"{mib(max(0, free))} are free; raise the memory of the task"
             )
+
+    def _made(self, length: int) -> MemoryFile:
+        """What was promised, without the lock: it takes a second for some gigabytes."""
         try:
             return self._new_memory(length)
         except OSError as error:
             why = error.strerror or str(error)
             raise NoSpace(f"the node has no memory for a copy of {mib(length)}: {why}") from error
+        finally:
+            with self._lock:
+                self._promised -= length
 
     def _make_way(self, length: int) -> None:
         """This node's copies come before those of others."""
@@ -248,14 +291,15 @@ class CopyStore:
         if copy.readers:
             self._busy.append(copy)
         elif copy.crc32c is not None:
-            self._spare.append(copy.memory)
+            self._spare[copy.is_of_peer].append(copy.memory)
         else:
             # A process may still upload from it: whatever else came there would be uploaded too.
             copy.memory.close()
 
     def _close_spare(self) -> None:
-        while self._spare:
-            self._spare.pop().close()
+        for spare in self._spare.values():
+            while spare:
+                spare.pop().close()
 
 
 def mib(size: int) -> str:

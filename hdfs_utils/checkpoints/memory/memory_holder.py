@@ -97,6 +97,8 @@ class MemoryHolder:
         self._pending: list[MemoryCopy] = []
         self._fetching: dict[WantedShard, threading.Lock] = {}
         self._lock = threading.Lock()
+        self._urgent = 0
+        """Restores that read from here now."""
         self._noted = ""
         self._servers: list[socket.socket] = []
         self._is_closed = threading.Event()
@@ -236,8 +238,10 @@ class MemoryHolder:
         _start(self._count, copy)
 
     def _count(self, copy: MemoryCopy) -> None:
-        with contextlib.suppress(OSError, NoSpace), self.store.reading(copy):
-            copy.memory.count()
+        with contextlib.suppress(OSError, NoSpace):
+            with self.store.reading(copy):
+                copy.memory.count()
+            self.store.prepare(copy)
 
     def _find(self, wanted: WantedShard) -> tuple[int, dict[str, Any]]:
         copy = self.store.find(wanted)
@@ -281,9 +285,21 @@ class MemoryHolder:
         if copy is None:
             streams.send_message(secure, {"why": "no copy in memory"})
             return
-        with self.store.reading(copy):
+        with self.store.reading(copy), self._first_of_all():
             streams.send_message(secure, {"ok": True})
             streams.send_shard(secure, copy.memory.fd, copy.length, is_gentle=False)
+
+    @contextlib.contextmanager
+    def _first_of_all(self) -> Iterator[None]:
+        """A restore waits for this: copies to the peer pause."""
+        with self._wake:
+            self._urgent += 1
+        try:
+            yield
+        finally:
+            with self._wake:
+                self._urgent -= 1
+                self._wake.notify_all()
 
     def _take_copy(self, secure: ssl.SSLSocket, wanted: WantedShard) -> None:
         if self.store.find(wanted) is not None:
@@ -348,7 +364,8 @@ class MemoryHolder:
             if why := streams.receive_message(secure).text("why", default=""):
                 raise NoSpace(why)
             copy = self.store.begin(wanted.key, wanted.length)
-            self._receive(secure, copy, wanted)
+            with self._first_of_all():
+                self._receive(secure, copy, wanted)
         copy.sent_to = self._peer if address == self._peer else ""
         took_s = time.monotonic() - began_s
         log.info("%s: %s from %s, %.1f s", wanted.key.name, mib(wanted.length), address, took_s)
@@ -379,6 +396,8 @@ class MemoryHolder:
         began_s = time.monotonic()
 
         def is_wanted() -> bool:
+            with self._wake:
+                self._wake.wait_for(lambda: not self._urgent, streams.IDLE_S / 2)
             return not copy.is_recalled and self._peer == peer
 
         with (

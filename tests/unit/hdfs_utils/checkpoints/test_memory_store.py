@@ -69,6 +69,25 @@ def test_memory_is_used_again_and_ends_with_its_holder() -> None:
     assert os.fstat(first.fd).st_nlink == 0, "no name that a SIGKILL could leave"
 
 
+def test_memory_for_the_next_save_is_there_before_it() -> None:
+    store = store_of(12 * MIB)
+    first = saved(store, 1)
+    store.prepare(first)
+    store.prepare(first)
+    assert store.size == 8 * MIB
+    second = saved(store, 2)
+    assert second.memory.is_counted
+    assert store.size == 8 * MIB
+    store.prepare(second)
+    saved(store, 2, 1 * MIB, is_of_peer=True, file="shard-00001-of-00002")
+    assert steps(store) == [1, 2]
+    assert store.size == 10 * MIB, "it gives way to a copy of another node"
+    with pytest.raises(NoSpace):
+        store.prepare(second)
+    with pytest.raises(NoSpace):
+        store_of(4 * MIB).prepare(second)
+
+
 def test_memory_of_an_unfinished_save_is_not_used_again() -> None:
     """Its process may still upload from it."""
     store = store_of(64 * MIB)
