@@ -84,8 +84,6 @@ def test_memory_for_the_next_save_is_there_before_it() -> None:
     assert store.size == 10 * MIB, "it gives way to a copy of another node"
     with pytest.raises(NoSpace):
         store.prepare(second)
-    with pytest.raises(NoSpace):
-        store_of(4 * MIB).prepare(second)
 
 
 def test_memory_of_an_unfinished_save_is_not_used_again() -> None:
