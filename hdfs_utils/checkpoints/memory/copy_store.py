@@ -106,11 +106,11 @@ class CopyStore:
         with self._lock:
             self._spare[copy.is_of_peer].append(memory)
 
-    def seal(self, copy: MemoryCopy, crc32c: int) -> bool:
-        """It is whole now. False if it was dropped meanwhile."""
+    def seal(self, copy: MemoryCopy, crc32c: int) -> None:
+        """It is whole now, unless it was dropped meanwhile."""
         with self._lock:
             if copy.is_dropped:
-                return False
+                return
             copy.crc32c = crc32c
             root = copy.key.root
             whole = {
@@ -119,7 +119,6 @@ class CopyStore:
             for order in sorted(whole, reverse=True)[2:]:
                 for key in [k for k in self._copies if k.root == root and k.order == order]:
                     self._drop(self._copies[key])
-            return True
 
     def at(self, key: CopyKey) -> MemoryCopy | None:
         with self._lock:
@@ -137,7 +136,7 @@ class CopyStore:
         """Its memory is not used for anything else meanwhile."""
         with self._lock:
             if copy.is_dropped:
-                raise NoSpace("it has given way to a newer one")
+                raise NoSpace("the copy has given way to another one")
             copy.readers += 1
         try:
             yield

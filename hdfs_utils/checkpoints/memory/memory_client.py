@@ -104,12 +104,11 @@ class CheckpointMemory:
             self._socket = opened
         self._socket.settimeout(limit_s)
         self._socket.sendall(data)
-        reply, fds, _, _ = socket.recv_fds(self._socket, MAX_MESSAGE + 1, 4)
+        flags = socket.MSG_CMSG_CLOEXEC
+        reply, fds, _, _ = socket.recv_fds(self._socket, MAX_MESSAGE + 1, 4, flags)
         try:
             if not reply:
                 raise ConnectionResetError("it has ended")
-            for fd in fds:
-                os.set_inheritable(fd, False)
             return decode(reply), fds
         except BaseException:
             for fd in fds:

@@ -185,22 +185,25 @@ class MemoryHolder:
                     fd, answer = self._reply_to(decode(data), open_copies)
                 except _TROUBLE as error:
                     answer = {"why": str(error)}
-                fds = [fd] if fd >= 0 else []
-                socket.send_fds(connection, [encode(answer)], fds)
-                if "from" in answer and fd >= 0:
-                    os.close(fd)
+                try:
+                    socket.send_fds(connection, [encode(answer)], [fd] if fd >= 0 else [])
+                finally:
+                    if fd >= 0:
+                        os.close(fd)
         finally:
             # The process has died: a shard that it has begun is of no use.
             for copy in open_copies:
                 self.store.drop(copy)
 
     def _reply_to(self, message: Record, begun: list[MemoryCopy]) -> tuple[int, dict[str, Any]]:
-        """A descriptor to pass on or -1, and the answer."""
+        """A descriptor to pass on and to close, or -1; and the answer."""
         match message.text("do"):
             case "begin":
                 copy = self.store.begin(key_of(message), size_of(message, "size"))
                 begun[:] = [*(one for one in begun if not one.is_dropped), copy]
-                return copy.memory.fd, {"ok": True}
+                with self.store.reading(copy):
+                    # Its own: the memory may be dropped, and the number be another file's.
+                    return os.dup(copy.memory.fd), {"ok": True}
             case "seal":
                 key = key_of(message)
                 mine = next((one for one in begun if one.key == key), None)
@@ -226,9 +229,9 @@ class MemoryHolder:
                 raise MalformedData(f"an unknown request: {shown(other)}")
 
     def _seal(self, copy: MemoryCopy) -> None:
-        crc = streams.checksum_of(copy.memory.fd, copy.key, copy.length)
-        if not self.store.seal(copy, crc):
-            return
+        with self.store.reading(copy):
+            crc = streams.checksum_of(copy.memory.fd, copy.key, copy.length)
+            self.store.seal(copy, crc)
         with self._wake:
             if self._peer:
                 file = (copy.key.root, copy.key.file)
@@ -383,6 +386,8 @@ class MemoryHolder:
                 if self._is_closed.is_set():
                     return
                 copy, peer = self._pending.pop(0), self._peer
+            if copy.is_dropped:
+                continue
             try:
                 self._send(copy, peer)
             except InterruptedError:

@@ -267,6 +267,43 @@ def test_a_process_that_dies_in_a_save_leaves_nothing(node: Callable[..., Node])
     assert here.store.size == 0
 
 
+def test_memory_that_is_dropped_in_the_midst_of_a_save_is_still_that_save_s_alone(
+    home: str, node: Callable[..., Node], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The upload reads it: nobody else may write there."""
+    here = node()
+    one = saver(home, here.memory(), background=True)
+    fs, one.fs = one.fs, _Slow(one.fs)
+    one.save(1, {"w": table(1)})
+    until(lambda: one.fs.is_writing)
+    here.store.shed(1 << 40)
+    other = saver(f"{home}-other", here.memory())
+    other.save(1, {"w": table(2)})
+    one.fs.may_go.set()
+    one.close()
+    one.fs = fs
+    assert "step 1 is not kept in memory: the copy has given way to another one" in caplog.text
+    assert sources(home, here, table(1)) == {"storage": SIZE}
+
+
+class _Slow:
+    """A storage whose writers wait."""
+
+    is_writing = False
+
+    def __init__(self, fs: Any) -> None:
+        self._fs = fs
+        self.may_go = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
+
+    def write_atomic(self, path: str, write: Any, **how: Any) -> Any:
+        self.is_writing = True
+        assert self.may_go.wait(20.0)
+        return self._fs.write_atomic(path, write, **how)
+
+
 def test_a_spooled_save_stays_in_memory_too(
     home: str, node: Callable[..., Node], tmp_path: Path
 ) -> None:
