@@ -265,7 +265,7 @@ class CopyStore:
             )
 
     def _made(self, length: int) -> MemoryFile:
-        """What was promised, without the lock: it takes a second for some gigabytes."""
+        """Make promised memory, without the lock: some gigabytes take a second."""
         try:
             return self._new_memory(length)
         except OSError as error:
