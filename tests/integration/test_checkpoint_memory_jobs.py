@@ -55,7 +55,7 @@ with train.checkpoint.open(sharded=True) as saved:
         if step % 16 == 0 or step == steps:
             saved.save(step, {"t": Part(table, (rows * size,), (start,))})
             with open(f"{result}.{rank}.saves", "a") as file:
-                file.write(f"{step}\n")
+                print(step, file=file)
         train.report(step=step)
 print("done", flush=True)
 """
