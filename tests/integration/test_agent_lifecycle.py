@@ -28,10 +28,10 @@ pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
 
 # A child, a grandchild that left session and parent, and one that cleared its environment too.
 FAMILY = """
-(sleep 600 &)
-setsid sh -c 'sleep 600 & sleep 600' &
-env -i setsid sleep 600 &
-exec sleep 600
+(sleep 617 &)
+setsid sh -c 'sleep 617 & sleep 617' &
+env -i setsid sleep 617 &
+exec sleep 617
 """
 
 
@@ -51,10 +51,11 @@ async def until_family(container: Container, count: int = 4) -> None:
 
 
 def sleepers() -> set[int]:
+    """All of this machine, but those of other tests, which sleep for another time."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if path.read_bytes() == b"sleep\x00600\x00":
+            if path.read_bytes() == b"sleep\x00617\x00":
                 found.add(int(path.parent.name))
         except OSError:
             continue

@@ -24,7 +24,7 @@ from hdfs_utils.checkpoints.memory.copy_messages import (
     decode,
     encode,
 )
-from hdfs_utils.checkpoints.memory.shared_memory import RangeReader
+from hdfs_utils.checkpoints.memory.shared_memory import RangeReader, write_all
 from hdfs_utils.errors import CorruptData, MalformedData
 from hdfs_utils.protocols.checksums import crc32c
 from hdfs_utils.protocols.untrusted import Record, decompress
@@ -199,10 +199,3 @@ def check_shard(fd: int, wanted: WantedShard, chunks: list[int]) -> None:
 def checksum_of(fd: int, key: CopyKey, length: int) -> int:
     """The checksum of a whole shard, by its footer. Raises CorruptData."""
     return footer_of(RangeReader(fd, length), f"/{key.file}").shard.crc32c
-
-
-def write_all(fd: int, data: memoryview, at: int) -> None:
-    """Raises OSError."""
-    while data:
-        count = os.pwrite(fd, data, at)
-        data, at = data[count:], at + count

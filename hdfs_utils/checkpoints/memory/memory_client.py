@@ -22,8 +22,7 @@ from hdfs_utils.checkpoints.memory.copy_messages import (
     decode,
     encode,
 )
-from hdfs_utils.checkpoints.memory.copy_streams import write_all
-from hdfs_utils.checkpoints.memory.shared_memory import RangeReader
+from hdfs_utils.checkpoints.memory.shared_memory import RangeReader, write_all
 from hdfs_utils.errors import HdfsError, MalformedData
 from hdfs_utils.protocols.checksums import crc32c
 from hdfs_utils.protocols.untrusted import Record

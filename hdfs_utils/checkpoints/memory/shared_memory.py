@@ -106,3 +106,10 @@ def resident_bytes(root: int) -> int:
         total += pages.get(pid, 0)
         left += children.pop(pid, [])
     return total * _PAGE
+
+
+def write_all(fd: int, data: memoryview, at: int) -> None:
+    """Raises OSError."""
+    while data:
+        count = os.pwrite(fd, data, at)
+        data, at = data[count:], at + count
