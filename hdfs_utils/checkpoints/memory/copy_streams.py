@@ -160,7 +160,7 @@ def receive_shard(connection: ssl.SSLSocket, fd: int, wanted: WantedShard) -> No
     """Write a shard into an open file, and compare it with the checksums in its footer.
 
     Raises:
-        OSError: the other side has gone, or there is no space.
+        OSError: the other side has gone, or its memory is full.
         MalformedData: something else than frames of this shard.
         CorruptData: not the shard that is wanted.
     """

@@ -20,7 +20,7 @@ class MemoryFile:
     """
 
     def __init__(self, size: int) -> None:
-        """Raises OSError: there is no memory for it."""
+        """Raises OSError: the node has not enough memory."""
         self.capacity = -(-size // _ROUND) * _ROUND
         self.fd = os.memfd_create("checkpoint", os.MFD_CLOEXEC)
         self._mapping: mmap.mmap | None = None

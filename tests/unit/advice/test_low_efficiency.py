@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from yarnam.core.advice.low_efficiency import RanSize, efficiency_of
+from yarnam.core.advice.low_efficiency import efficiency_of
 from yarnam.core.advice.predictions import shares_batch
+from yarnam.core.fits.step_time import StepSample
 
 
-def ran(processes: int, *, shared: bool, network_s: float = 0.2) -> RanSize:
+def ran(processes: int, *, shared: bool, network_s: float = 0.2) -> StepSample:
     compute_s = 1.0 / processes if shared else 0.1
     waited_s = network_s * 2 * (processes - 1) / processes
-    return RanSize(1, processes, compute_s + waited_s, compute_s)
+    return StepSample(1, processes, 1.0, compute_s + waited_s, compute_s)
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_kind_of_batch_is_seen_in_the_compute(shared: bool) -> None:
     runs = [ran(processes, shared=shared) for processes in (1, 2, 4)]
-    assert shares_batch([(r.nodes, r.processes, r.step_s, r.compute_s) for r in runs]) is shared
-    assert shares_batch([(1, 4, 0.3, 0.1)]) is None
-    assert shares_batch([(1, 4, 0.3, None), (1, 2, 0.3, None)]) is None
+    assert shares_batch(runs) is shared
+    assert shares_batch([StepSample(1, 4, 1.0, 0.3, 0.1)]) is None
+    assert shares_batch([StepSample(1, 4, 1.0, 0.3), StepSample(1, 2, 1.0, 0.3)]) is None
 
 
 @pytest.mark.parametrize(
@@ -34,9 +35,9 @@ def test_half_of_the_processes(shared: bool, half: float) -> None:
 
 
 def test_what_was_not_measured_is_unknown() -> None:
-    assert efficiency_of(RanSize(1, 4, 1.0, None), []) is None
-    assert efficiency_of(RanSize(1, 1, 1.0, 0.1), []) is None
-    alone = efficiency_of(RanSize(1, 4, 1.0, 0.9), [RanSize(1, 4, 1.0, 0.9)])
+    assert efficiency_of(StepSample(1, 4, 1.0, 1.0, None), []) is None
+    assert efficiency_of(StepSample(1, 1, 1.0, 1.0, 0.1), []) is None
+    alone = efficiency_of(StepSample(1, 4, 1.0, 1.0, 0.9), [StepSample(1, 4, 1.0, 1.0, 0.9)])
     assert alone is not None
     assert not alone.is_low
     assert alone.half_speed is None

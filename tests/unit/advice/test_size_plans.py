@@ -8,7 +8,7 @@ import pytest
 
 from yarnam.core.advice import Advice, Aim, Option, advise
 from yarnam.core.advice.predictions import MeasuredProgram, measured_program, predict
-from yarnam.core.fits.step_time import LinkCost, StepTime
+from yarnam.core.fits.step_time import LinkCost, StepSample, StepTime
 
 NODE_OF_EIGHT = 8
 
@@ -24,7 +24,7 @@ def program(truth: StepTime, *sizes: tuple[int, int], shared: bool = True) -> Me
         batch = 1.0 / processes if shared else 1.0
         step_s = truth.step_s(nodes, processes, batch)
         assert step_s is not None
-        measured.append((nodes, processes, step_s, truth.compute_s(batch)))
+        measured.append(StepSample(nodes, processes, 1.0, step_s, truth.compute_s(batch)))
     return measured_program(measured, is_batch_shared=shared)
 
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from yarnam.client.monitor.job_history import JobHistory, Listing
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import HistoryFilter
-from yarnam.core.advice.low_efficiency import RanSize, efficiency_of
+from yarnam.core.advice.low_efficiency import efficiency_of
+from yarnam.core.fits.step_time import StepSample
 from yarnam.core.model.printable import gpu_hours
 
 MOST_RECORDS = 500
@@ -56,7 +57,7 @@ def low_efficiencies(history: JobHistory, filters: HistoryFilter, user: str = ""
     rows = [row for row in listing.rows if row.gpus > 1 and row.started_at_s][:MOST_RECORDS]
     gpu_s = {row.key: row.held_gpu_s for row in rows}
     records = list(history.records(rows))
-    runs: dict[tuple[str, str], list[RanSize]] = defaultdict(list)
+    runs: dict[tuple[str, str], list[StepSample]] = defaultdict(list)
     for record in records:
         runs[_program(record)] += _sizes(record)
     found: list[SlowJob] = []
@@ -83,9 +84,9 @@ def _program(record: HistoryRecord) -> tuple[str, str]:
     return record.user, record.program or record.name
 
 
-def _sizes(record: HistoryRecord) -> list[RanSize]:
+def _sizes(record: HistoryRecord) -> list[StepSample]:
     return [
-        RanSize(size.nodes, size.processes, size.step_s, size.compute_s)
+        StepSample(size.nodes, size.processes, 1.0, size.step_s, size.compute_s)
         for size in record.sizes
         if 1 <= size.nodes <= size.processes and size.step_s > 0.0
     ]

@@ -18,6 +18,7 @@ from yarnam.core.accounting.job_summary import HistoryFilter
 from yarnam.core.admission.forecast import Forecast
 from yarnam.core.advice import Advice, Aim, Option, Plan, advise
 from yarnam.core.advice.predictions import MeasuredProgram, measured_program, shares_batch
+from yarnam.core.fits.step_time import StepSample
 from yarnam.core.model.job_spec import AdvisedSize, Batch, JobSpec, PreRunMode, RoleSpec
 from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
 from yarnam.core.placement.packing.index_memory import IndexMemory
@@ -43,13 +44,12 @@ class KnownRuns:
     """Else the records are of jobs of the same name with another program."""
 
     @property
-    def measured(self) -> Iterator[tuple[int, int, float, float | None]]:
-        """Nodes, processes, seconds of a step and of its compute."""
+    def measured(self) -> Iterator[StepSample]:
         for record in self.records:
             for size in record.sizes:
-                yield size.nodes, size.processes, size.step_s, size.compute_s
+                yield StepSample(size.nodes, size.processes, 1.0, size.step_s, size.compute_s)
         if self.pre_run is not None and self.pre_run.step_s:
-            yield 1, 1, self.pre_run.step_s, None
+            yield StepSample(1, 1, 1.0, self.pre_run.step_s)
 
     def work(self, batch: Batch) -> float | None:
         """The steps of the whole training, times the processes if each has its own batch, by the
@@ -108,7 +108,7 @@ def predicted(found: Outlook, known: KnownRuns) -> Plan | None:
     return plan
 
 
-def _batch(job: JobSpec, measured: Sequence[tuple[int, int, float, float | None]]) -> Batch:
+def _batch(job: JobSpec, measured: Sequence[StepSample]) -> Batch:
     """As the spec has it, else as the measured compute suggests, else global."""
     if job.elastic.batch is not None:
         return job.elastic.batch

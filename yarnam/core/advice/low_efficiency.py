@@ -6,19 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from yarnam.core.advice.predictions import measured_program, predict, shares_batch
+from yarnam.core.fits.step_time import StepSample
 
 LOW = 0.5
 """Below this share of a step, the compute is not worth the GPUs."""
-
-
-@dataclass(frozen=True, slots=True)
-class RanSize:
-    """The size that a job ran at. Times are seconds of one step."""
-
-    nodes: int
-    processes: int
-    step_s: float
-    compute_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +25,7 @@ class Efficiency:
         return self.share < LOW
 
 
-def efficiency_of(size: RanSize, runs: Sequence[RanSize]) -> Efficiency | None:
+def efficiency_of(size: StepSample, runs: Sequence[StepSample]) -> Efficiency | None:
     """The efficiency of one run among all ``runs`` of its program; ``None`` if its compute was not
     measured."""
     if size.compute_s is None or size.step_s <= 0.0 or size.processes <= 1:
@@ -43,12 +34,11 @@ def efficiency_of(size: RanSize, runs: Sequence[RanSize]) -> Efficiency | None:
     return Efficiency(share, _half_speed(size, runs))
 
 
-def _half_speed(size: RanSize, runs: Sequence[RanSize]) -> float | None:
-    measured = [(run.nodes, run.processes, run.step_s, run.compute_s) for run in runs]
-    is_shared = shares_batch(measured)
+def _half_speed(size: StepSample, runs: Sequence[StepSample]) -> float | None:
+    is_shared = shares_batch(runs)
     if is_shared is None:
         return None
-    program = measured_program(measured, is_batch_shared=is_shared)
+    program = measured_program(runs, is_batch_shared=is_shared)
     processes = max(1, size.processes // 2)
     nodes = min(processes, max(1, size.nodes * processes // size.processes))
     found = predict(program, nodes, processes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log2
 from statistics import median
 
@@ -75,26 +75,25 @@ class MeasuredProgram:
         return 1.0 / processes if self.is_batch_shared else 1.0
 
 
-def measured_program(
-    measured: Sequence[tuple[int, int, float, float | None]], *, is_batch_shared: bool
-) -> MeasuredProgram:
-    """``measured``: nodes, processes, seconds of a step, and its compute if known."""
+def measured_program(measured: Sequence[StepSample], *, is_batch_shared: bool) -> MeasuredProgram:
+    """The program with the local batch of each sample filled in. Impossible samples are left
+    out."""
     samples = tuple(
-        StepSample(nodes, processes, 1.0 / processes if is_batch_shared else 1.0, step_s, compute_s)
-        for nodes, processes, step_s, compute_s in measured
-        if processes >= nodes >= 1 and 0.0 < step_s <= MOST_STEP_S
+        replace(sample, local_batch=1.0 / sample.processes if is_batch_shared else 1.0)
+        for sample in measured
+        if sample.processes >= sample.nodes >= 1 and 0.0 < sample.step_s <= MOST_STEP_S
     )
     return MeasuredProgram(samples, is_batch_shared, fit_step_time(samples))
 
 
-def shares_batch(measured: Sequence[tuple[int, int, float, float | None]]) -> bool | None:
+def shares_batch(measured: Sequence[StepSample]) -> bool | None:
     """Whether the processes seem to divide one batch: their compute shrinks as they become more.
     ``None`` if the compute is not known at two sizes."""
     computed: dict[int, list[float]] = {}
-    for _, processes, step_s, compute_s in measured:
-        own_s = step_s if compute_s is None and processes == 1 else compute_s
-        if own_s is not None and own_s > 0.0 and processes >= 1:
-            computed.setdefault(processes, []).append(own_s)
+    for sample in measured:
+        own_s = sample.own_s
+        if own_s is not None and own_s > 0.0 and sample.processes >= 1:
+            computed.setdefault(sample.processes, []).append(own_s)
     if len(computed) < LEAST_SIZES:
         return None
     least, most = min(computed), max(computed)

@@ -33,6 +33,7 @@ class StepSample:
     nodes: int
     processes: int
     local_batch: float
+    """In any unit that the samples of a program share; 1 where it is not known yet."""
     step_s: float
     compute_s: float | None = None
     """The part of the step in the process itself; ``None`` if it was not measured."""
